@@ -1,0 +1,1 @@
+"""What people touch: page, REST API, command line."""

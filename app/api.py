@@ -1,0 +1,82 @@
+"""REST: the routes under /v1, their description, and errors as status codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import Response
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+
+from app import errors, requests, routes_faces, routes_people, routes_watch
+from app.desk import Desk
+from app.gate import Gate
+from app.service import FaceService
+from model.errors import FaceError
+
+
+def create(service: FaceService) -> FastAPI:
+    """The web app: the API, its description at /docs, health and metrics."""
+    desk = Desk(service)
+    app = FastAPIOffline(
+        title="Face verification",
+        description="Every answer carries a measured error rate.",
+        version="1",
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    app.state.desk = desk
+    for routes in (routes_watch, routes_faces, routes_people):
+        app.include_router(routes.router)
+    app.add_middleware(
+        Gate,
+        settings=service.settings,
+        queue=desk.queue,
+        metrics=desk.metrics,
+        keys=service.keys,
+    )
+    app.openapi = lambda: _described(app)
+    _handle_errors(app)
+    return app
+
+
+def _handle_errors(app: FastAPI) -> None:
+    @app.exception_handler(FaceError)
+    async def known(request: Request, error: FaceError) -> Response:
+        return errors.answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        fields = [
+            {"field": ".".join(map(str, each["loc"][1:])), "message": each["msg"]}
+            for each in error.errors()
+        ]
+        first = fields[0]
+        message = f"{first['field']!r} is not right: {first['message']}."
+        return errors.answer(errors.Invalid(message, fields=fields))
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+        headers = dict(error.headers or {})
+        return errors.plain_answer(error.status_code, code, f"{error.detail}.", headers=headers)
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        template = "#/components/schemas/{model}"
+        parts = schema["components"]
+        parts["schemas"]["PhotoIn"] = requests.PhotoIn.model_json_schema(ref_template=template)
+        parts["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        }
+        schema["security"] = [{}, {"bearer": []}, {"key": []}]
+        app.openapi_schema = schema
+    return app.openapi_schema

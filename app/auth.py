@@ -1,0 +1,229 @@
+"""Who may do what: API keys, their scopes, and the page's login.
+
+A key is a random secret shown once. Only its scrypt hash is kept. The page's login takes the
+key's name as user and the key as password, so there is one kind of credential.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, get_args
+
+from model.errors import FaceError
+
+Scope = Literal["read", "enroll", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""Each scope includes those before it: ``read`` compares and searches, ``enroll`` adds and
+renames, ``admin`` removes, exports and changes the calibration."""
+
+_SCRYPT = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
+
+
+class NotAuthenticated(FaceError):
+    """No credentials, or wrong ones."""
+
+    code = "not_authenticated"
+
+
+class NotAllowed(FaceError):
+    """The credentials are right, but their scope does not cover this."""
+
+    code = "not_allowed"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Someone acting: the name that goes to the audit log, and the highest scope."""
+
+    name: str
+    scope: Scope
+
+    def may(self, scope: Scope) -> bool:
+        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+
+    def require(self, scope: Scope) -> None:
+        """Raises:
+        NotAllowed: The principal's scope does not include ``scope``.
+        """
+        if not self.may(scope):
+            raise NotAllowed(
+                f"The key {self.name!r} has the scope {self.scope!r}, but this needs {scope!r}.",
+                scope=self.scope,
+                needed=scope,
+            )
+
+
+LOCAL = Principal("local", "admin")
+"""Whoever sits at this machine, where no keys are set up."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One stored key; the secret itself is not in it."""
+
+    name: str
+    scope: Scope
+    salt: str
+    hash: str
+    created: str
+
+
+class KeyStore:
+    """The keys of one installation, in a JSON file only its owner can read.
+
+    Args:
+        file: Where the keys are.
+        required: Whether a key is needed even while there is none; so when serving beyond
+            this machine. Once there was a key it stays so: revoking the last one closes the
+            door instead of opening it, until the program starts anew.
+    """
+
+    def __init__(self, file: Path, *, required: bool = False) -> None:
+        self.file = file
+        self._required = required
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int] | None = None
+        self._keys: dict[str, Key] = {}
+        # scrypt takes some 40 ms by design; a key seen before is recognised by a keyed digest
+        # that exists only in this process.
+        self._pepper = secrets.token_bytes(32)
+        self._seen: OrderedDict[bytes, str] = OrderedDict()
+        self._refresh()
+
+    def keys(self) -> list[Key]:
+        """All keys, as the file has them now."""
+        with self._lock:
+            self._refresh()
+            return list(self._keys.values())
+
+    @property
+    def required(self) -> bool:
+        """Whether nobody gets in without a key."""
+        self.keys()
+        return self._required
+
+    def add(self, name: str, scope: Scope = "read") -> str:
+        """Make a key and return its secret, which is not kept.
+
+        Raises:
+            ValueError: The name is taken or not usable, or the scope is unknown.
+        """
+        if scope not in SCOPES:
+            raise ValueError(f"scope is {scope!r}; allowed are {', '.join(SCOPES)}.")
+        if not name or not name.isprintable() or len(name) > 64 or ":" in name:
+            raise ValueError("A key's name has 1 to 64 printable characters and no colon.")
+        secret = f"fv_{secrets.token_urlsafe(32)}"
+        salt = secrets.token_bytes(16)
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._lock:
+            self._refresh()
+            if name in self._keys:
+                raise ValueError(f"There is a key {name!r} already; revoke it first.")
+            key = Key(name, scope, salt.hex(), _hash(secret, salt).hex(), made)
+            self._write([*self._keys.values(), key])
+        return secret
+
+    def revoke(self, name: str) -> bool:
+        """Remove a key; False when there was none of that name."""
+        with self._lock:
+            self._refresh()
+            rest = [key for key in self._keys.values() if key.name != name]
+            found = len(rest) < len(self._keys)
+            if found:
+                self._write(rest)
+        return found
+
+    def principal(self, secret: str) -> Principal:
+        """Who holds this secret.
+
+        Raises:
+            NotAuthenticated: Nobody does.
+        """
+        keys = self.keys()
+        mark = hmac.digest(self._pepper, secret.encode(), "sha256")
+        with self._lock:
+            seen = self._seen.get(mark)
+        found = next((key for key in keys if key.name == seen), None)
+        if found is None:
+            found = self._find(keys, secret)
+            with self._lock:
+                self._seen[mark] = found.name
+                while len(self._seen) > 1000:
+                    self._seen.popitem(last=False)
+        return Principal(found.name, found.scope)
+
+    def login(self, name: str, secret: str) -> bool:
+        """Whether ``secret`` is the key called ``name``: the page's login."""
+        try:
+            found = self.principal(secret)
+        except NotAuthenticated:
+            return False
+        return hmac.compare_digest(found.name.encode(), name.encode())
+
+    def user(self, name: str | None) -> Principal:
+        """The principal of a page's logged-in user; where no key is required, of anyone.
+
+        Raises:
+            NotAuthenticated: A key is required, and there is no user or the key was revoked.
+        """
+        if not self.required:
+            return LOCAL
+        for key in self.keys():
+            if key.name == name:
+                return Principal(key.name, key.scope)
+        raise NotAuthenticated(
+            "A key is needed, and yours does not exist or was revoked. Log in again; a page opened "
+            "before there was any key asks for one after the server's next start."
+        )
+
+    @staticmethod
+    def _find(keys: Iterable[Key], secret: str) -> Key:
+        found: Key | None = None
+        # Every key is tried, so that the time taken tells nothing about which one fits.
+        for key in keys:
+            tried = _hash(secret, bytes.fromhex(key.salt))
+            if hmac.compare_digest(tried, bytes.fromhex(key.hash)):
+                found = key
+        if found is None:
+            raise NotAuthenticated(
+                "This API key is unknown or was revoked. Check it, or ask for one."
+            )
+        return found
+
+    def _refresh(self) -> None:
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            self._keys, self._stamp = {}, None
+            return
+        stamp = (status.st_mtime_ns, status.st_ino)
+        if stamp != self._stamp:
+            entries = json.loads(self.file.read_text(encoding="utf-8"))
+            self._keys = {entry["name"]: Key(**entry) for entry in entries}
+            self._required = self._required or bool(self._keys)
+            self._stamp = stamp
+            self._seen.clear()
+
+    def _write(self, keys: list[Key]) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile("w", dir=self.file.parent, delete=False) as fresh:
+            json.dump([asdict(key) for key in keys], fresh, indent=2)
+            fresh.flush()
+            os.fsync(fresh.fileno())
+        os.replace(fresh.name, self.file)
+        self._stamp = None
+
+
+def _hash(secret: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(secret.encode(), salt=salt, **_SCRYPT)

@@ -1,0 +1,207 @@
+"""Batch enrollment: many photos through decode, detect, embed and store, all at once.
+
+Reading, decoding and detecting run in threads or processes of their own, the network in another
+thread with full batches, and the gallery is written meanwhile; photos keep their order throughout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from app import enrollment
+from app.core import Core
+from app.enrollment import Prepared
+from app.looking import Look, lookers
+from app.report import Line
+from app.results import DetectedFace, PhotoResult, Upload
+from app.sources import Item
+from model.detect import ChoicePolicy
+from model.errors import FaceError
+
+BATCH = 32
+"""Photos in one run of the network."""
+
+AHEAD = 4
+"""Batches that may be decoded and detected ahead of the network; bounds memory."""
+
+
+MOST_WORKERS = 8
+"""Processes started unless told otherwise; each takes a third of a gigabyte."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Looked:
+    """A photo after detection: the face that is meant, or its result."""
+
+    item: Item
+    digest: str
+    face: DetectedFace | None = None
+    problem: PhotoResult | None = None
+
+
+class BatchEnroller:
+    """Enrolls items with one core.
+
+    Args:
+        core: Model and gallery.
+        policy: Which face is meant: ``exactly_one`` refuses photos with several,
+            ``largest_central`` takes the largest and most central.
+        overrides: Reason by status why photos are to be stored all the same.
+        dry_run: Look at everything and store nothing.
+        workers: Photos that are decoded and searched for faces at the same time.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        policy: ChoicePolicy = "exactly_one",
+        overrides: dict[str, str] | None = None,
+        dry_run: bool = False,
+        workers: int | None = None,
+    ) -> None:
+        self.core = core
+        self.policy = policy
+        self.overrides = overrides or {}
+        self.dry_run = dry_run
+        self.workers = workers or min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+        self._ids: dict[str, str | None] = {}
+
+    def run(self, items: Sequence[Item]) -> Iterator[list[Line]]:
+        """Enroll items; yields the lines of each batch once it is stored."""
+        with (
+            lookers(self.core.pipeline, self.policy, len(items), self.workers) as look,
+            # One more than looks at photos: while it reads and hashes, nobody waits.
+            ThreadPoolExecutor(self.workers + 1, "look") as looking,
+            ThreadPoolExecutor(1, "network") as network,
+        ):
+            running: deque[Future] = deque()
+            try:
+                for batch in self._looked(items, look, looking):
+                    running.append(network.submit(self._embed, batch))
+                    while len(running) > 2 or (running and running[0].done()):
+                        yield self._store(*running.popleft().result())
+                while running:
+                    yield self._store(*running.popleft().result())
+            finally:
+                looking.shutdown(wait=False, cancel_futures=True)
+
+    def _looked(
+        self, items: Sequence[Item], look: Look, pool: ThreadPoolExecutor
+    ) -> Iterator[list[_Looked]]:
+        source = iter(items)
+        waiting: deque[Future[_Looked]] = deque()
+        while True:
+            room = AHEAD * BATCH - len(waiting)
+            waiting.extend(pool.submit(self._look, i, look) for i in itertools.islice(source, room))
+            if not waiting:
+                return
+            yield [waiting.popleft().result() for _ in range(min(BATCH, len(waiting)))]
+
+    def _look(self, item: Item, look: Look) -> _Looked:
+        try:
+            data = item.read()
+        except FaceError as error:
+            return _Looked(item, "", problem=enrollment.failed(item.file, error))
+        digest = hashlib.sha256(data).hexdigest()
+        if stored := self.core.gallery.photos_with_hash(digest):
+            return _Looked(item, digest, problem=self._known(item, stored[0].person_id))
+        found = look(data, item.file)
+        if isinstance(found, PhotoResult):
+            return _Looked(item, digest, problem=found)
+        return _Looked(item, digest, found)
+
+    def _known(self, item: Item, person_id: str) -> PhotoResult:
+        owner = self.core.gallery.get_many([person_id]).get(person_id)
+        name = owner.name if owner else "someone"
+        status = "already" if name == item.name else "duplicate"
+        return PhotoResult(
+            item.file, status, f"This very photo is stored already, for {name}.",
+            details={"person_id": person_id},
+        )  # fmt: skip
+
+    def _embed(self, batch: Sequence[_Looked]) -> tuple[Sequence[_Looked], np.ndarray]:
+        return batch, self.core.pipeline.embed([each.face for each in batch if each.face])
+
+    def _store(self, batch: Sequence[_Looked], vectors: np.ndarray) -> list[Line]:
+        rows = iter(vectors)
+        prepared = [self._prepared(each, rows) for each in batch]
+        by_person = itertools.groupby(
+            zip(batch, prepared, strict=True), key=lambda pair: pair[0].item.name
+        )
+        # A commit for each person: the guard sees only what is committed, and has to see the
+        # people just before this one too.
+        return [line for name, group in by_person for line in self._store_person(name, list(group))]
+
+    def _prepared(self, each: _Looked, rows: Iterator[np.ndarray]) -> Prepared:
+        upload = Upload(each.item.file, b"")
+        if each.face is None:
+            return Prepared(upload, problem=each.problem)
+        photo = enrollment.new_photo(self.core, upload, each.face, next(rows), each.digest)
+        return Prepared(upload, photo, each.face)
+
+    def _store_person(self, name: str, group: list[tuple[_Looked, Prepared]]) -> list[Line]:
+        item = group[0][0].item
+        prepared = [each for _, each in group]
+        try:
+            if self.dry_run:
+                results = self._would_be(name, prepared)
+                person_id = None
+            else:
+                result = enrollment.store(
+                    self.core,
+                    name,
+                    prepared,
+                    consent=item.consent,
+                    metadata=item.metadata,
+                    overrides=self.overrides,
+                    person_id=self._ids.get(name),
+                )
+                results, person_id = result.photos, result.person_id
+                if result.accepted:
+                    self._ids[name] = person_id
+        except FaceError as error:
+            person_id = None
+            results = [
+                each.problem or PhotoResult(each.upload.name, "conflict", error.message)
+                for each in prepared
+            ]
+        return [_line(each, name, person_id) for each in results]
+
+    def _would_be(self, name: str, prepared: list[Prepared]) -> list[PhotoResult]:
+        photos = [each.photo for each in prepared if each.photo]
+        same = self.core.gallery.find_by_name(name)
+        known = same[0].id if len(same) == 1 else None
+        found = iter(enrollment.findings(self.core, photos, name, known))
+        results = []
+        for each in prepared:
+            stopping = enrollment.blocking(next(found), self.overrides) if each.photo else None
+            if each.problem:
+                results.append(each.problem)
+            elif stopping:
+                results.append(enrollment.refused(each, stopping))
+            else:
+                would = enrollment.accepted(each, None, name, {})
+                results.append(replace(would, message=f"{each.upload.name} would be stored."))
+        return results
+
+
+def _line(result: PhotoResult, name: str, person_id: str | None) -> Line:
+    owner = person_id if result.status == "accepted" else result.details.get("person_id")
+    return Line(
+        file=result.name,
+        name=name,
+        status=result.status,
+        message=result.message,
+        person_id=owner or "",
+        photo_id=result.photo_id or "",
+        quality=f"{result.quality.score:.3f}" if result.quality else "",
+    )

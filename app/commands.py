@@ -1,0 +1,179 @@
+"""verify, search, people and forget on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from app import exits
+from app.settings import Settings
+from model.errors import BadImage, SeveralFaces, UnknownPerson
+
+
+def verify(settings: Settings, options: argparse.Namespace) -> int:
+    """Compare two photo files."""
+    from app import present
+
+    with _service(settings) as service:
+        result = service.verify(
+            _read(options.first, settings),
+            _read(options.second, settings),
+            target_fmr=options.target_fmr,
+            prior=options.prior,
+            face_a=options.face_a,
+            face_b=options.face_b,
+        )
+        model = service.core.bundle.name
+    if result.choice_needed:
+        return _ask_for_choice(result, options)
+    if options.json:
+        _print_json(present.verified(result, model).model_dump(mode="json", exclude={"request_id"}))
+    else:
+        verdict = result.verdict
+        words = {"same": "SAME PERSON", "different": "DIFFERENT PEOPLE"}
+        print(words.get(verdict.decision, "INCONCLUSIVE"))
+        for reason in verdict.reasons:
+            print(f"  {reason}")
+        print(
+            f"  score {verdict.score:.4f}, threshold {verdict.threshold:.4f} "
+            f"for a false-match rate of {verdict.target_fmr:g}"
+        )
+        for name, photo, number in (
+            (options.first, result.photo_a, result.face_a),
+            (options.second, result.photo_b, result.face_b),
+        ):
+            for reason in photo.faces[number - 1].quality.reasons:
+                print(f"  {name.name}: {reason.message}")
+    return exits.OF_DECISION[result.verdict.decision]
+
+
+def search(settings: Settings, options: argparse.Namespace) -> int:
+    """Look for the faces of a photo file in the gallery."""
+    from app import present
+
+    with _service(settings) as service:
+        result = service.search(
+            _read(options.photo, settings), top=options.top, target_fpir=options.target_fpir
+        )
+        model = service.core.bundle.name
+    if options.json:
+        _print_json(present.searched(result, model).model_dump(mode="json", exclude={"request_id"}))
+    else:
+        for found in result.faces:
+            left, top, right, bottom = (round(value) for value in found.face.face.box)
+            print(f"Face {found.face.number} at {left},{top}-{right},{bottom}:", end=" ")
+            print("known" if found.known else "unknown")
+            for each in found.candidates:
+                mark = "*" if each.known else " "
+                print(
+                    f"  {mark} {each.match.name}  score {each.match.score:.4f}, chance of a false "
+                    f"match among {result.gallery_size} people {each.false_match_chance.value:.2g}"
+                )
+    return exits.KNOWN if all(found.known for found in result.faces) else exits.UNKNOWN
+
+
+def people(settings: Settings, options: argparse.Namespace) -> int:
+    """List the gallery; needs no model."""
+    with _gallery(settings) as gallery:
+        found = gallery.people(limit=1_000_000, query=options.query)
+    if options.json:
+        _print_json([{"id": each.id, "name": each.name, "photos": each.photos} for each in found])
+        return 0
+    for each in found:
+        print(f"{each.id}  {each.photos:>4} photos  {each.name}")
+    if not found:
+        print("Nobody is in the gallery." if not options.query else "Nobody has such a name.")
+    return 0
+
+
+def forget(settings: Settings, options: argparse.Namespace) -> int:
+    """Erase the person with a name or id; needs no model."""
+    from app.audit import AuditLog
+
+    with _gallery(settings) as gallery:
+        found = gallery.find_by_name(options.name) or list(
+            gallery.get_many([options.name]).values()
+        )
+        if not found:
+            raise UnknownPerson(f"Nobody named {options.name!r} is in the gallery.")
+        if len(found) > 1:
+            ids = ", ".join(each.id for each in found)
+            raise UnknownPerson(
+                f"{len(found)} people are named {options.name!r}. Give the id of the one meant: "
+                f"{ids}."
+            )
+        person = found[0]
+        if not options.yes and not _confirmed(person.name, person.photos):
+            print("Nothing was erased.")
+            return exits.USAGE
+        erased = gallery.forget(person.id)
+    AuditLog(settings.audit_file if settings.audit else None).write(
+        "local", "forget", person=person.id
+    )
+    if options.json:
+        _print_json({"person_id": erased.person_id, "photos": erased.photos,
+                     "thumbnails": erased.thumbnails, "complete": erased.complete})  # fmt: skip
+    else:
+        print(f"Erased {person.name}: {erased.photos} photos, {erased.thumbnails} thumbnails.")
+    return 0
+
+
+@contextmanager
+def _service(settings: Settings) -> Iterator[Any]:
+    from app.service import FaceService
+
+    service = FaceService.open(settings)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+@contextmanager
+def _gallery(settings: Settings) -> Iterator[Any]:
+    from app.vault import gallery_key
+    from index.gallery import Gallery
+
+    if not settings.gallery_folder.exists():
+        raise UnknownPerson(f"There is no gallery in {settings.data} yet; nobody was enrolled.")
+    with Gallery.open(settings.gallery_folder, key=gallery_key(settings)) as gallery:
+        yield gallery
+
+
+def _read(path: Path, settings: Settings) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(settings.max_upload_bytes + 1)
+    except OSError as error:
+        raise BadImage(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+
+
+def _ask_for_choice(result: Any, options: argparse.Namespace) -> int:
+    from app import present
+
+    if options.json:
+        _print_json({"error": {"code": SeveralFaces.code, "details": present.choice(result)}})
+        return exits.SEVERAL
+    print("There are several faces. Say which are meant with --face-a and --face-b.")
+    for pair in result.pairs:
+        print(
+            f"  --face-a {pair.face_a} --face-b {pair.face_b}: {pair.verdict.decision}, "
+            f"score {pair.verdict.score:.4f}"
+        )
+    return exits.SEVERAL
+
+
+def _confirmed(name: str, photos: int) -> bool:
+    if not sys.stdin.isatty():
+        print("Add --yes to erase without being asked.", file=sys.stderr)
+        return False
+    return input(f"Erase {name} and {photos} photos for good? [y/N] ").strip().lower() == "y"
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,90 @@
+"""What the routes share: the service, the queue, and who is asking."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from app import answers
+from app.auth import LOCAL, NotAuthenticated
+from app.gate import LOGINS_PER_MINUTE
+from app.limits import RateLimiter, WorkQueue, address_group
+from app.metrics import Metrics
+from app.service import FaceService
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": answers.ErrorAnswer, "description": text}
+    for status, text in {
+        400: "The request or a picture cannot be read.",
+        401: "No API key, or a wrong one.",
+        403: "The key's scope does not cover this, or the request comes from another site.",
+        404: "There is no such person or photo.",
+        408: "The request did not arrive in time.",
+        409: "Several faces and no choice, or the gallery refuses.",
+        413: "Too large.",
+        415: "Neither multipart nor JSON, or a file is no picture.",
+        422: "A field is not right, there is no face, or the calibration cannot answer.",
+        429: "Too many requests; see Retry-After.",
+        503: "Too much at once, or a part is not available; see Retry-After.",
+    }.items()
+}
+
+
+class Desk:
+    """One web app's service, queue, figures and limits.
+
+    Args:
+        service: Answers everything.
+    """
+
+    def __init__(self, service: FaceService) -> None:
+        self.settings = settings = service.settings
+        self.service = service
+        self.queue = WorkQueue(settings.workers, settings.queue, settings.queue_seconds)
+        self.metrics = Metrics(self.queue)
+        self.rate = RateLimiter(settings.rate_per_minute)
+        self.failures = RateLimiter(LOGINS_PER_MINUTE)
+
+    async def acting(self, request: Request) -> FaceService:
+        """The service on behalf of the key the request carries."""
+        keys = self.service.keys
+        if not keys.required:
+            return self.service.acting_as(LOCAL)
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            secret = request.headers.get("x-api-key", "")
+        if not secret:
+            raise NotAuthenticated(
+                "An API key is needed: send 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+            )
+        caller = address_group(request.client.host if request.client else "unknown")
+        self.failures.check(caller, take=False)
+        try:
+            principal = await self.queue.run(keys.principal, secret)
+        except NotAuthenticated:
+            self.failures.check(caller)
+            raise
+        self.rate.check(principal.name)
+        return self.service.acting_as(principal)
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk of the app a request came to."""
+    return request.app.state.desk
+
+
+async def acting(request: Request) -> FaceService:
+    """The service on behalf of whoever sent the request."""
+    return await desk_of(request).acting(request)
+
+
+AtDesk = Annotated[Desk, Depends(desk_of)]
+Acting = Annotated[FaceService, Depends(acting)]
+
+
+def shown(body: BaseModel, status: int = 200) -> Response:
+    """An answer as JSON; what is infinite becomes null."""
+    return Response(body.model_dump_json(), status, media_type="application/json")

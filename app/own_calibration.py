@@ -1,0 +1,191 @@
+"""Calibrate on my own photos: labelled folders -> faces -> embeddings -> a calibration to try.
+
+The photos are read one at a time and never stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from app.core import Core, active_file
+from app.pipeline import only_face
+from app.progress import Progress, stop_if_asked
+from app.results import DetectedFace
+from app.sources import is_photo
+from model.calibration import Calibration
+from model.errors import CalibrationError, FaceError
+
+MIN_PEOPLE = 10
+BATCH = 32
+MAX_ZIP_PHOTOS = 100_000
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCalibration:
+    """What measuring on own photos gave.
+
+    Attributes:
+        calibration: Ready to be looked at and activated.
+        people: People with at least one usable photo.
+        photos: Photos used.
+        skipped: Photos left out, as ``(name, why)``.
+    """
+
+    calibration: Calibration
+    people: int
+    photos: int
+    skipped: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _Source:
+    person: str
+    name: str
+    read: Callable[[], bytes]
+
+
+def measure(
+    core: Core,
+    source: bytes | Path,
+    *,
+    progress: Progress | None = None,
+    cancel: threading.Event | None = None,
+) -> OwnCalibration:
+    """Measure the model; see :meth:`app.service.FaceService.calibrate_on`."""
+    report = progress or (lambda stage, done, total: None)
+    stopped = "The calibration was stopped; the one in use stays as it was."
+
+    sources = _from_zip(source, core) if isinstance(source, bytes) else _from_folder(source, core)
+    labels: list[str] = []
+    vectors: list[np.ndarray] = []
+    qualities: list[float] = []
+    skipped: list[tuple[str, str]] = []
+    waiting: list[DetectedFace] = []
+    content = hashlib.sha256()
+    for done, photo in enumerate(sources):
+        stop_if_asked(cancel, stopped)
+        report("Looking at the photos", done, len(sources))
+        try:
+            data = photo.read()
+            face = only_face(core.pipeline.photo(data), None, f"the photo {photo.name!r}")
+        except FaceError as error:
+            skipped.append((photo.name, error.message))
+            continue
+        content.update(hashlib.sha256(data).digest())
+        labels.append(photo.person)
+        qualities.append(face.quality.score)
+        waiting.append(face)
+        if len(waiting) == BATCH:
+            vectors.append(core.pipeline.embed(waiting))
+            waiting.clear()
+    if waiting:
+        vectors.append(core.pipeline.embed(waiting))
+    names, numbers = np.unique(labels, return_inverse=True)
+    _enough(len(names), labels, skipped)
+
+    def pairs(done: int, total: int) -> None:
+        stop_if_asked(cancel, stopped)
+        report("Comparing all pairs", done, total)
+
+    calibration = Calibration.fit(
+        np.concatenate(vectors),
+        numbers,
+        model_id=core.bundle.model_id,
+        quality=np.array(qualities),
+        protocol="own photos",
+        data_fingerprint=content.hexdigest(),
+        progress=pairs,
+    )
+    return OwnCalibration(calibration, len(names), len(labels), tuple(skipped))
+
+
+def activate(core: Core, calibration: Calibration | None) -> None:
+    """Switch calibrations and remember it, atomically; None goes back to the bundle's own."""
+    file = active_file(core.settings)
+    if calibration is None:
+        file.unlink(missing_ok=True)
+        core.calibration = core.bundle.calibration
+        return
+    calibration.check_model(core.bundle.model_id)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    calibration.save(file)
+    core.calibration = calibration
+
+
+def _enough(people: int, labels: list[str], skipped: list[tuple[str, str]]) -> None:
+    _, counts = np.unique(labels, return_counts=True)
+    several = int((counts > 1).sum())
+    if people < MIN_PEOPLE or several < 2:
+        raise CalibrationError(
+            f"There are usable photos of {people} people, {several} of them with two or more. A "
+            f"calibration needs at least {MIN_PEOPLE} people and several photos of most of them: "
+            "one folder a person, one face a photo.",
+            people=people,
+            skipped=json.loads(json.dumps(skipped[:50])),
+        )
+
+
+def _from_folder(folder: Path, core: Core) -> list[_Source]:
+    allowed = core.settings.own_photos
+    if allowed is None:
+        raise CalibrationError(
+            "No folder may be read by name here. Upload a zip, or name the folder as "
+            "'own_photos' in the settings."
+        )
+    root = (allowed / folder).resolve()
+    if not root.is_relative_to(allowed.resolve()) or not root.is_dir():
+        raise CalibrationError(f"There is no folder {str(folder)!r} within the allowed place.")
+    return list(_walk(root))
+
+
+def _walk(root: Path) -> Iterator[_Source]:
+    for file in sorted(root.glob("*/*")):
+        inside = file.resolve().is_relative_to(root)
+        if is_photo(file.relative_to(root)) and file.is_file() and inside:
+            yield _Source(file.parent.name, f"{file.parent.name}/{file.name}", file.read_bytes)
+
+
+def _from_zip(data: bytes, core: Core) -> list[_Source]:
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        entries = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise CalibrationError(f"The upload is not a readable zip file ({error}).") from error
+    if len(entries) > MAX_ZIP_PHOTOS:
+        raise CalibrationError(
+            f"The zip holds {len(entries)} files; at most {MAX_ZIP_PHOTOS} are read."
+        )
+    sources = []
+    for entry in entries:
+        path = PurePosixPath(entry.filename)
+        if len(path.parts) < 2 or not is_photo(path):
+            continue
+        reader = _zip_reader(archive, entry, core.settings.max_upload_bytes)
+        sources.append(_Source(path.parent.name, f"{path.parent.name}/{path.name}", reader))
+    return sources
+
+
+def _zip_reader(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limit: int
+) -> Callable[[], bytes]:
+    def read() -> bytes:
+        try:
+            with archive.open(entry) as file:
+                # One byte past the limit is enough for the decoder to refuse it; a zip bomb
+                # never unfolds.
+                return file.read(limit + 1)
+        except (zipfile.BadZipFile, RuntimeError, OSError, NotImplementedError, EOFError) as error:
+            raise CalibrationError(
+                f"{entry.filename!r} cannot be read from the zip ({error})."
+            ) from error
+
+    return read

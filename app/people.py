@@ -1,0 +1,182 @@
+"""The half of the service that is about the gallery: enroll people and take care of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app import enrollment
+from app.audit import AuditLog
+from app.auth import LOCAL, KeyStore, Principal, Scope
+from app.core import Core
+from app.results import Enrollment, Upload
+from index import records
+from index.records import Erased, Person, Photo
+from model.errors import GalleryError, UnknownPerson
+
+
+@dataclass(frozen=True)
+class PeopleService:
+    """Use-cases on people, for one principal.
+
+    Attributes:
+        core: Model, gallery and calibration, shared by all requests and threads.
+        keys: The credentials of this installation.
+        audit: Where each use-case leaves its line.
+        principal: Who acts.
+    """
+
+    core: Core
+    keys: KeyStore
+    audit: AuditLog
+    principal: Principal = LOCAL
+
+    def enroll(
+        self,
+        name: str | None,
+        photos: Sequence[Upload],
+        *,
+        consent: str = "",
+        overrides: Mapping[str, str] | None = None,
+        person_id: str | None = None,
+        new_person: bool = False,
+    ) -> Enrollment:
+        """Add photos to a new or known person.
+
+        Args:
+            name: The person's name. Whoever has that name gets the photos; if nobody has, a new
+                person is made. May be None with ``person_id``.
+            photos: The photos; each is judged on its own.
+            consent: How the person agreed; kept with the person.
+            overrides: Reason by status (``conflict``, ``outlier``, ``poor_quality``) why such
+                photos are to be stored all the same.
+            person_id: Add to this person, whatever the name.
+            new_person: Make a new person even if someone has that name.
+
+        Raises:
+            UnknownPerson: There is no person with that id.
+            GalleryError: Several people have that name, or it cannot be used.
+        """
+        self.principal.require("enroll")
+        name = None if name is None else usable_name(name)
+        result = enrollment.enroll(
+            self.core, name, photos, consent=consent, overrides=overrides, person_id=person_id,
+            new_person=new_person,
+        )  # fmt: skip
+        self._log(
+            "enroll",
+            person=result.person_id,
+            photos=[photo.status for photo in result.photos],
+            overrides=dict(overrides or {}),
+        )
+        return result
+
+    def people(self, *, query: str = "", limit: int = 100, offset: int = 0) -> list[Person]:
+        """People of the gallery, oldest first; ``query`` keeps those whose name contains it."""
+        self.principal.require("read")
+        return self.core.gallery.people(limit=limit, offset=offset, query=query)
+
+    def count(self) -> int:
+        """How many people are in the gallery."""
+        self.principal.require("read")
+        return self.core.gallery.count()
+
+    def person(self, person_id: str) -> Person:
+        """One person.
+
+        Raises:
+            UnknownPerson: There is none with that id; so below.
+        """
+        self.principal.require("read")
+        return self.core.gallery.get(person_id)
+
+    def photos(self, person_id: str) -> list[Photo]:
+        """A person's photos, oldest first."""
+        self.principal.require("read")
+        return self.core.gallery.photos(person_id)
+
+    def thumbnail(self, photo_id: str) -> bytes | None:
+        """JPEG of a stored photo's crop, or None when thumbnails are not kept."""
+        self.principal.require("read")
+        return self.core.gallery.thumbnail(photo_id)
+
+    def rename(self, person_id: str, name: str) -> Person:
+        """Give a person another name."""
+        self.principal.require("enroll")
+        renamed = self.core.gallery.rename(person_id, usable_name(name))
+        self._log("rename", person=person_id)
+        return renamed
+
+    def merge(self, keep: str, absorb: str) -> Person:
+        """Two entries are one person: move the photos of ``absorb`` to ``keep``."""
+        self.principal.require("admin")
+        if keep == absorb:
+            raise GalleryError("A person cannot be merged with itself. Choose two entries.")
+        merged = self.core.gallery.merge(keep, absorb)
+        self._log("merge", person=keep, absorbed=absorb)
+        return merged
+
+    def remove_photo(self, person_id: str, photo_id: str) -> Erased:
+        """Erase one photo of a person.
+
+        Raises:
+            UnknownPerson: There is no such person, or the photo is not theirs.
+        """
+        self.principal.require("admin")
+        gallery = self.core.gallery
+        if photo_id not in {photo.id for photo in gallery.photos(person_id)}:
+            raise UnknownPerson(f"This person has no photo with the id {photo_id}.")
+        erased = gallery.remove_photo(photo_id)
+        self._log("remove_photo", person=person_id, photo=photo_id)
+        return erased
+
+    def forget(self, person_id: str) -> Erased:
+        """Erase a person: name, photos, vectors, thumbnails, and from the index."""
+        self.principal.require("admin")
+        erased = self.core.gallery.forget(person_id)
+        self.core.search.sync()
+        self._log("forget", person=person_id)
+        return erased
+
+    def export(self, file: Path) -> int:
+        """Write the whole gallery to a portable file; returns the number of people."""
+        self.principal.require("admin")
+        self.core.gallery.export(file)
+        number = self.core.gallery.count()
+        self._log("export", people=number)
+        return number
+
+    def import_(self, file: Path, *, existing: str = "error") -> int:
+        """Add the people of an exported gallery; returns their number.
+
+        Args:
+            file: What :meth:`export` wrote.
+            existing: ``error`` or ``skip``: what to do with people who are here already.
+        """
+        self.principal.require("admin")
+        number = self.core.gallery.import_(file, existing=existing)
+        self._log("import", people=number)
+        return number
+
+    def allowed(self, scope: Scope) -> bool:
+        """Whether whoever acts may do what needs this scope."""
+        return self.principal.may(scope)
+
+    def _log(self, what: str, **facts: Any) -> None:
+        self.audit.write(self.principal.name, what, **facts)
+
+
+def usable_name(name: str) -> str:
+    """A name in the form it is kept.
+
+    Raises:
+        GalleryError: It is empty, too long, or has control characters.
+    """
+    try:
+        return records.usable_name(name)
+    except ValueError:
+        raise GalleryError(
+            f"A name has 1 to {records.MAX_NAME} characters that can be printed."
+        ) from None

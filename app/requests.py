@@ -1,0 +1,270 @@
+"""The REST API's requests: their fields, and how a body becomes one.
+
+A request is either ``multipart/form-data`` with files or JSON with base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from typing import Annotated, Any, Literal, TypeVar
+
+import fastapi
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from app.errors import Invalid, Malformed, TooLarge, WrongType
+from app.results import OVERRIDABLE, Upload
+from app.settings import Settings
+from index.records import MAX_NAME, usable_name
+
+_DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
+
+
+def _picture(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = _DATA_URI.sub("", value[:100], count=1) + value[100:]
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(
+            "This is not base64. Send the picture itself; addresses and paths are not read"
+        ) from None
+
+
+Picture = Annotated[
+    bytes,
+    BeforeValidator(_picture),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+]
+Name = Annotated[
+    str, AfterValidator(usable_name), Field(min_length=1, max_length=MAX_NAME, pattern=r"\S")
+]
+FaceNumber = Annotated[int, Field(ge=1, le=1000)]
+TargetRate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Override = Literal["conflict", "outlier", "poor_quality"]
+
+if set(Override.__args__) != set(OVERRIDABLE):
+    raise ValueError(f"The API offers the overrides {Override.__args__}, not {OVERRIDABLE}.")
+
+
+class Request(BaseModel):
+    """What all requests have in common: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class DetectRequest(Request):
+    img: Picture = Field(description="The photo.")
+
+
+class EmbedRequest(DetectRequest):
+    pass
+
+
+class VerifyRequest(Request):
+    img1: Picture = Field(description="The first photo.")
+    img2: Picture = Field(description="The second photo.")
+    target_fmr: TargetRate | None = Field(
+        None, description="Highest share of stranger pairs taken for one person, such as 0.0001."
+    )
+    prior: TargetRate | None = Field(
+        None, description="Probability of 'same person' before looking; gives `posterior`."
+    )
+    face1: FaceNumber | None = Field(
+        None, description="Which face of the first photo, from 1, largest first."
+    )
+    face2: FaceNumber | None = Field(None, description="Which face of the second photo.")
+
+
+class SearchRequest(Request):
+    img: Picture = Field(description="The photo; every face in it is looked for.")
+    top: int = Field(5, ge=1, le=100, description="Most people listed per face.")
+    target_fpir: TargetRate | None = Field(
+        None, description="Highest chance that a stranger is taken for anyone in the gallery."
+    )
+    face: FaceNumber | None = Field(None, description="Look for this face only, from 1.")
+
+
+class PhotoIn(Request):
+    image: Picture = Field(description="The photo.")
+    name: str = Field("photo", max_length=255, description="What to call it in the answer.")
+    face: FaceNumber | None = Field(None, description="Which face is meant, from 1, largest first.")
+
+
+class PhotosRequest(Request):
+    photos: list[PhotoIn] = Field(min_length=1, description="Photos of one person.")
+    overrides: dict[Override, Annotated[str, Field(min_length=1, max_length=500)]] = Field(
+        default_factory=dict,
+        description="Store photos the guard would refuse: the kind of refusal and the reason.",
+    )
+
+
+class EnrollRequest(PhotosRequest):
+    name: Name = Field(description="The person's name.")
+    consent: str = Field("", max_length=2000, description="How and when the person agreed.")
+    new_person: bool = Field(
+        False, description="Make a new person even if someone of that name is in the gallery."
+    )
+
+
+class RenameRequest(Request):
+    name: Name = Field(description="The new name.")
+
+
+class MergeRequest(Request):
+    absorb: str = Field(
+        pattern=r"^[0-9A-Za-z_-]{1,64}$",
+        description="Id of the person whose photos move here; that entry is erased.",
+    )
+
+
+R = TypeVar("R", bound=Request)
+
+MULTIPART, JSON = "multipart/form-data", "application/json"
+
+_MAGIC = (
+    b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"II*\0", b"MM\0*",
+    b"P1", b"P2", b"P3", b"P4", b"P5", b"P6", b"Pf", b"PF",
+)  # fmt: skip
+
+
+async def read(request: fastapi.Request, kind: type[R], settings: Settings) -> R:
+    """Read a request's body as ``kind``.
+
+    Raises:
+        WrongType: It is neither multipart nor JSON, or a file is no picture.
+        Malformed: It cannot be parsed.
+        Invalid: A field is missing, unknown or has a value that is not allowed.
+        TooLarge: A picture is longer than the settings allow.
+    """
+    content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    try:
+        if content_type == JSON:
+            parsed = kind.model_validate_json(await request.body())
+        elif content_type == MULTIPART:
+            parsed = kind.model_validate(await _form(request, kind, settings))
+        else:
+            raise WrongType(
+                f"The request's type is {content_type or 'not given'}; send {MULTIPART} with files "
+                f"or {JSON} with base64.",
+                allowed=[MULTIPART, JSON],
+            )
+    except ValidationError as error:
+        raise _explained(error) from None
+    _check_pictures(parsed, settings.max_upload_bytes)
+    return parsed
+
+
+def uploads(request: PhotosRequest) -> list[Upload]:
+    """The photos of an enrollment as the service takes them."""
+    return [Upload(photo.name, photo.image, photo.face) for photo in request.photos]
+
+
+def body_schema(kind: type[Request]) -> dict[str, Any]:
+    """The OpenAPI description of a body that may be JSON or multipart."""
+    schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    fields = {name: _as_file(name, value) for name, value in schema["properties"].items()}
+    form = {**schema, "properties": fields}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {JSON: {"schema": schema}, MULTIPART: {"schema": form}},
+        }
+    }
+
+
+def _as_file(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    file = {"type": "string", "contentMediaType": "application/octet-stream"}
+    described = {"description": schema.get("description", "")}
+    if schema.get("contentEncoding") == "base64":
+        return file | described
+    if name == "photos":
+        return {"type": "array", "items": file, "minItems": 1} | described
+    if name == "overrides":
+        text = described["description"] + " As a JSON object in text."
+        return {"type": "string", "contentMediaType": JSON, "description": text}
+    return schema
+
+
+async def _form(
+    request: fastapi.Request, kind: type[Request], settings: Settings
+) -> dict[str, Any]:
+    try:
+        form = await request.form(max_files=settings.max_photos, max_fields=20, max_part_size=65536)
+    except HTTPException as error:
+        raise Malformed(f"The multipart body cannot be read: {error.detail}") from None
+    values: dict[str, Any] = {}
+    for name in form:
+        parts = [await _part(part) for part in form.getlist(name)]
+        if name == "photos":
+            values[name] = [part if isinstance(part, dict) else {"image": part} for part in parts]
+        elif len(parts) > 1:
+            raise Invalid(f"The field {name!r} was sent {len(parts)} times; send it once.")
+        elif isinstance(parts[0], dict):
+            values[name] = parts[0]["image"]
+        elif name == "overrides":
+            values[name] = _json(parts[0])
+        elif parts[0] != "" or kind.model_fields.get(name) is None:
+            values[name] = parts[0]
+    await form.close()
+    return values
+
+
+async def _part(part: UploadFile | str) -> dict[str, Any] | str:
+    if isinstance(part, str):
+        return part
+    return {"image": await part.read(), "name": (part.filename or "photo")[:255]}
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        raise Invalid("The field 'overrides' must be a JSON object.") from None
+
+
+def _check_pictures(request: Request, limit: int) -> None:
+    several = isinstance(request, PhotosRequest)
+    found = [photo.image for photo in request.photos] if several else [v for _, v in request]
+    found = [data for data in found if isinstance(data, bytes)]
+    for data in found:
+        if len(data) > limit:
+            raise TooLarge(
+                f"A photo has {len(data) / 1e6:.1f} MB; at most {limit / 1e6:.1f} MB are accepted.",
+                max_bytes=limit,
+            )
+    wrong = [data for data in found if data and not _looks_like_a_picture(data)]
+    # Among several photos of a person a wrong one is that photo's own result.
+    if wrong and (len(wrong) == len(found) or not several):
+        raise WrongType("An uploaded file is not a picture. Send JPEG, PNG or WebP.")
+
+
+def _looks_like_a_picture(data: bytes) -> bool:
+    container = data[4:8] == b"ftyp" or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+    return container or data.startswith(_MAGIC)
+
+
+def _explained(error: ValidationError) -> Malformed | Invalid:
+    problems = [
+        {"field": ".".join(map(str, each["loc"])), "message": each["msg"]}
+        for each in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    if any(each["type"] == "json_invalid" for each in error.errors()):
+        return Malformed(f"The JSON cannot be read: {problems[0]['message']}.")
+    first = problems[0]
+    where = f"The field {first['field']!r}" if first["field"] else "The request"
+    return Invalid(f"{where} is not right: {first['message']}.", fields=problems)

@@ -1,0 +1,133 @@
+"""REST on people: enroll, list, rename, merge, forget."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response
+
+from app import answers, present, requests
+from app.desk import PROBLEMS, Acting, AtDesk, shown
+from app.results import Enrollment
+from model.errors import EnrollmentConflict
+
+router = APIRouter(prefix="/v1/people", tags=["people"], responses=PROBLEMS)
+
+PersonId = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{1,64}$", description="The person's id.")]
+PhotoId = Annotated[str, Path(pattern=r"^[0-9]{1,18}$", description="The photo's id.")]
+
+
+@router.get("", response_model=answers.PeopleAnswer, summary="People of the gallery")
+async def people(
+    service: Acting,
+    desk: AtDesk,
+    query: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most people listed.")] = 100,
+    offset: Annotated[int, Query(ge=0, le=10**9, description="People to skip.")] = 0,
+) -> Response:
+    found = await desk.queue.run(service.people, query=query, limit=limit, offset=offset)
+    total = await desk.queue.run(service.count)
+    return shown(answers.PeopleAnswer(people=[present.person(each) for each in found], total=total))
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=answers.EnrollAnswer,
+    openapi_extra=requests.body_schema(requests.EnrollRequest),
+    summary="Enroll a person",
+)
+async def enroll(request: Request, service: Acting, desk: AtDesk) -> Response:
+    """Whoever has that name gets the photos, else a new person is made. When no photo is
+    accepted nothing is stored and the answer is 409."""
+    body = await requests.read(request, requests.EnrollRequest, desk.settings)
+    result = await desk.queue.run(
+        service.enroll,
+        body.name,
+        requests.uploads(body),
+        consent=body.consent,
+        overrides=body.overrides,
+        new_person=body.new_person,
+    )
+    return _enrolled(result, 201)
+
+
+@router.post(
+    "/{person_id}/photos",
+    status_code=201,
+    response_model=answers.EnrollAnswer,
+    openapi_extra=requests.body_schema(requests.PhotosRequest),
+    summary="Add photos to a person",
+)
+async def add_photos(
+    person_id: PersonId, request: Request, service: Acting, desk: AtDesk
+) -> Response:
+    body = await requests.read(request, requests.PhotosRequest, desk.settings)
+    result = await desk.queue.run(
+        service.enroll,
+        None,
+        requests.uploads(body),
+        overrides=body.overrides,
+        person_id=person_id,
+    )
+    return _enrolled(result, 201)
+
+
+@router.get("/{person_id}", response_model=answers.PersonAnswer, summary="One person")
+async def person(person_id: PersonId, service: Acting, desk: AtDesk) -> Response:
+    found = await desk.queue.run(service.person, person_id)
+    photos = await desk.queue.run(service.photos, person_id)
+    return shown(present.person_with_photos(found, photos))
+
+
+@router.patch(
+    "/{person_id}",
+    response_model=answers.PersonAnswer,
+    openapi_extra=requests.body_schema(requests.RenameRequest),
+    summary="Rename a person",
+)
+async def rename(person_id: PersonId, request: Request, service: Acting, desk: AtDesk) -> Response:
+    body = await requests.read(request, requests.RenameRequest, desk.settings)
+    renamed = await desk.queue.run(service.rename, person_id, body.name)
+    photos = await desk.queue.run(service.photos, person_id)
+    return shown(present.person_with_photos(renamed, photos))
+
+
+@router.post(
+    "/{person_id}/merge",
+    response_model=answers.PersonAnswer,
+    openapi_extra=requests.body_schema(requests.MergeRequest),
+    summary="Two entries are one person",
+)
+async def merge(person_id: PersonId, request: Request, service: Acting, desk: AtDesk) -> Response:
+    body = await requests.read(request, requests.MergeRequest, desk.settings)
+    merged = await desk.queue.run(service.merge, person_id, body.absorb)
+    photos = await desk.queue.run(service.photos, person_id)
+    return shown(present.person_with_photos(merged, photos))
+
+
+@router.delete(
+    "/{person_id}/photos/{photo_id}",
+    response_model=answers.ErasedAnswer,
+    summary="Erase one photo",
+)
+async def remove_photo(
+    person_id: PersonId, photo_id: PhotoId, service: Acting, desk: AtDesk
+) -> Response:
+    return shown(present.erased(await desk.queue.run(service.remove_photo, person_id, photo_id)))
+
+
+@router.delete("/{person_id}", response_model=answers.ErasedAnswer, summary="Forget a person")
+async def forget(person_id: PersonId, service: Acting, desk: AtDesk) -> Response:
+    """Erases name, photos, vectors and thumbnails for good."""
+    return shown(present.erased(await desk.queue.run(service.forget, person_id)))
+
+
+def _enrolled(result: Enrollment, status: int) -> Response:
+    if not result.accepted:
+        photos = [present.photo_result(each).model_dump(mode="json") for each in result.photos]
+        raise EnrollmentConflict(
+            f"None of the {len(photos)} photos was stored: {photos[0]['message']}", photos=photos
+        )
+    return shown(present.enrolled(result), status)

@@ -1,0 +1,39 @@
+"""REST for operation: health, readiness, metrics."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse, Response
+
+from app import answers
+from app.desk import PROBLEMS, Acting, AtDesk, shown
+from app.metrics import CONTENT_TYPE
+
+router = APIRouter(tags=["operation"])
+
+
+@router.get("/health", response_model=answers.HealthAnswer, summary="Is the process alive?")
+async def health() -> Response:
+    return shown(answers.HealthAnswer())
+
+
+@router.get(
+    "/ready",
+    response_model=answers.HealthAnswer,
+    responses={503: PROBLEMS[503]},
+    summary="Can it answer requests now?",
+)
+async def ready(desk: AtDesk) -> Response:
+    with desk.queue.admit():
+        await desk.queue.run(desk.service.count)
+    return shown(answers.HealthAnswer())
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={status: PROBLEMS[status] for status in (401, 403, 429, 503)},
+    summary="Figures for Prometheus",
+)
+async def metrics(service: Acting, desk: AtDesk) -> Response:
+    return Response(desk.metrics.text(), media_type=CONTENT_TYPE)

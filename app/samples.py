@@ -1,0 +1,118 @@
+"""Photos to try the app with: free to ship, each with its source.
+
+There is one photo of each person, so the second photo of a "same person" example is made from
+the first one, and says so.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from PIL import Image, ImageEnhance, ImageOps
+
+from app.results import Upload
+
+FOLDER = Path(__file__).with_name("sample_photos")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a shipped photo comes from."""
+
+    file: str
+    shows: str
+    credit: str
+    address: str
+
+
+SOURCES = (
+    Source(
+        file="eileen_collins.jpg",
+        shows="Eileen Collins",
+        credit="NASA, public domain",
+        address="https://flic.kr/p/r9qvLn",
+    ),
+    Source(
+        file="grace_hopper.jpg",
+        shows="Grace Hopper",
+        credit="US Navy, public domain",
+        address="https://commons.wikimedia.org/wiki/File:Grace_Hopper.jpg",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One example a visitor can click.
+
+    Attributes:
+        name: What it shows, in words.
+        photos: One or two photos.
+    """
+
+    name: str
+    photos: tuple[Upload, ...]
+
+
+def collins() -> Upload:
+    return Upload("eileen_collins.jpg", (FOLDER / "eileen_collins.jpg").read_bytes())
+
+
+def hopper() -> Upload:
+    return Upload("grace_hopper.jpg", (FOLDER / "grace_hopper.jpg").read_bytes())
+
+
+def altered(upload: Upload) -> Upload:
+    """The same photo mirrored, tilted, darker and a fifth smaller."""
+
+    def change(photo: Image.Image) -> Image.Image:
+        photo = ImageOps.mirror(photo).rotate(6, Image.Resampling.BICUBIC)
+        photo = ImageEnhance.Brightness(photo).enhance(0.75)
+        return photo.resize((photo.width * 4 // 5, photo.height * 4 // 5))
+
+    stem = upload.name.rsplit(".", 1)[0]
+    return Upload(f"{stem}_altered.jpg", _edit(upload.data, change))
+
+
+def together() -> Upload:
+    """Both people in one picture."""
+    left, right = (Image.open(io.BytesIO(each().data)) for each in (collins, hopper))
+    right = right.resize((right.width * left.height // right.height, left.height))
+    both = Image.new("RGB", (left.width + right.width, left.height))
+    both.paste(left, (0, 0))
+    both.paste(right, (left.width, 0))
+    return Upload("two_people.jpg", _jpeg(both))
+
+
+@cache
+def pairs() -> tuple[Sample, ...]:
+    """Examples for comparing two photos."""
+    return (
+        Sample("One person, second photo altered", (collins(), altered(collins()))),
+        Sample("Two people", (collins(), hopper())),
+        Sample("Several faces", (together(), hopper())),
+    )
+
+
+@cache
+def singles() -> tuple[Sample, ...]:
+    """Examples with one photo."""
+    return (
+        Sample("Eileen Collins", (collins(),)),
+        Sample("Grace Hopper", (hopper(),)),
+        Sample("Both in one picture", (together(),)),
+    )
+
+
+def _edit(data: bytes, change: Callable[[Image.Image], Image.Image]) -> bytes:
+    return _jpeg(change(Image.open(io.BytesIO(data)).convert("RGB")))
+
+
+def _jpeg(photo: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    photo.save(buffer, "JPEG", quality=90)
+    return buffer.getvalue()

@@ -1,0 +1,252 @@
+"""FaceService: the one door to every use-case. Page, API and command line only show what it says.
+
+Each method checks the scope of whoever acts, does its work through a use-case module, and leaves
+a line in the audit log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from app import own_calibration, searching, verification
+from app.audit import AuditLog
+from app.auth import KeyStore, Principal
+from app.core import Core
+from app.people import PeopleService
+from app.progress import Progress
+from app.results import (
+    DetectedFace,
+    Evidence,
+    FaceSearch,
+    ModelInfo,
+    PairVerdict,
+    Photo,
+    Search,
+    Verification,
+)
+from app.settings import Settings
+from model.calibration import Calibration
+
+
+@dataclass(frozen=True)
+class FaceService(PeopleService):
+    """Every use-case, for one principal; those on people are in :class:`PeopleService`."""
+
+    @classmethod
+    def open(cls, settings: Settings | None = None) -> FaceService:
+        """Load the model, the calibration and the gallery.
+
+        Raises:
+            BundleError: The model is missing or damaged.
+            BundleMismatch: The gallery was made with another model.
+            WrongKey: The gallery is encrypted and the key does not fit.
+        """
+        settings = settings or Settings.load()
+        settings.prepare()
+        return cls(
+            core=Core.open(settings),
+            keys=KeyStore(settings.keys_file, required=not settings.private),
+            audit=AuditLog(settings.audit_file if settings.audit else None),
+        )
+
+    def close(self) -> None:
+        """Release the gallery; the service cannot be used afterwards."""
+        self.core.close()
+
+    @property
+    def settings(self) -> Settings:
+        return self.core.settings
+
+    def acting_as(self, principal: Principal) -> FaceService:
+        """The same service on behalf of someone; costs nothing."""
+        return replace(self, principal=principal)
+
+    def for_user(self, name: str | None) -> FaceService:
+        """The service on behalf of the page's logged-in user (``gr.Request.username``).
+
+        Raises:
+            NotAuthenticated: There are keys, and the user has none (any more).
+        """
+        return self.acting_as(self.keys.user(name))
+
+    def detect(self, image: bytes) -> Photo:
+        """Find the faces of a photo, with crops and quality, largest first; may be none.
+
+        Raises:
+            BadImage: The bytes are no picture we accept. So for every method that takes a photo.
+        """
+        self.principal.require("read")
+        photo = self.core.pipeline.photo(image)
+        self._log("detect", faces=len(photo.faces))
+        return photo
+
+    def embed(self, image: bytes) -> tuple[Photo, np.ndarray]:
+        """The faces of a photo and their float32 unit vectors ``(N, D)``.
+
+        Raises:
+            NoFace: There is none.
+        """
+        self.principal.require("read")
+        photo, vectors = searching.embed(self.core, image)
+        self._log("embed", faces=len(photo.faces))
+        return photo, vectors
+
+    def verify(
+        self,
+        image_a: bytes,
+        image_b: bytes,
+        *,
+        target_fmr: float | None = None,
+        prior: float | None = None,
+        face_a: int | None = None,
+        face_b: int | None = None,
+    ) -> Verification:
+        """Are two photos of one person?
+
+        With several faces in a photo and no number given nobody is picked: the result has no
+        verdict, ``choice_needed`` is true, and ``pairs`` holds every pair's verdict.
+
+        Args:
+            image_a: The first photo, encoded.
+            image_b: The second photo, encoded.
+            target_fmr: Highest share of stranger pairs taken for one person; None for the
+                settings' value.
+            prior: Probability of "same person" before looking, for ``Verdict.posterior``.
+            face_a: Number of the face meant in the first photo, from 1, largest first.
+            face_b: The same for the second photo.
+
+        Raises:
+            NoFace: A photo shows none, or none with the number given.
+            CalibrationError: The target cannot be answered from the calibration.
+        """
+        self.principal.require("read")
+        result = verification.verify(
+            self.core, image_a, image_b, target_fmr=target_fmr, prior=prior, face_a=face_a,
+            face_b=face_b,
+        )  # fmt: skip
+        verdict = result.verdict.decision if result.verdict else "choice_needed"
+        self._log("verify", verdict=verdict, pairs=len(result.pairs))
+        return result
+
+    def compare_all(
+        self,
+        faces_a: Sequence[DetectedFace],
+        faces_b: Sequence[DetectedFace],
+        *,
+        target_fmr: float | None = None,
+        prior: float | None = None,
+    ) -> tuple[PairVerdict, ...]:
+        """Every face of one photo against every face of another, likeliest first."""
+        self.principal.require("read")
+        pairs = verification.compare(
+            self.core, tuple(faces_a), tuple(faces_b), target_fmr=target_fmr, prior=prior
+        )
+        self._log("compare_all", pairs=len(pairs))
+        return pairs
+
+    def occlusion_map(
+        self,
+        crop_a: np.ndarray,
+        crop_b: np.ndarray,
+        *,
+        progress: Progress | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Evidence:
+        """Which regions of two crops, uint8 ``(112, 112, 3)``, carry their similarity.
+
+        Args:
+            crop_a: Of the first photo.
+            crop_b: Of the second photo.
+            progress: Told how far it is.
+            cancel: Set it to stop; the work ends with ``Cancelled``.
+
+        Raises:
+            Cancelled: ``cancel`` was set.
+        """
+        self.principal.require("read")
+        return verification.occlusion_map(
+            self.core, crop_a, crop_b, progress=progress, cancel=cancel
+        )
+
+    def search(
+        self,
+        image: bytes,
+        *,
+        top: int = 5,
+        target_fpir: float | None = None,
+        face: int | None = None,
+    ) -> Search:
+        """Who are the faces of this photo?
+
+        Args:
+            image: The photo, encoded.
+            top: Most people listed per face.
+            target_fpir: Highest chance that a stranger is taken for anyone; None for the
+                settings' value.
+            face: Look for this face only, from 1, largest first.
+
+        Raises:
+            NoFace: The photo shows none, or none with that number.
+        """
+        self.principal.require("read")
+        result = searching.search(self.core, image, top=top, target_fpir=target_fpir, face=face)
+        self._log(
+            "search",
+            faces=len(result.faces),
+            verdict=[_best_known(found) for found in result.faces],
+        )
+        return result
+
+    def model_info(self) -> ModelInfo:
+        """Model, engine, device, calibration and index in use."""
+        self.principal.require("read")
+        return self.core.info()
+
+    def calibration(self) -> Calibration:
+        """The calibration in use.
+
+        Raises:
+            CalibrationError: There is none.
+        """
+        self.principal.require("read")
+        return self.core.need_calibration()
+
+    def calibrate_on(
+        self,
+        source: bytes | Path,
+        *,
+        progress: Progress | None = None,
+        cancel: threading.Event | None = None,
+    ) -> own_calibration.OwnCalibration:
+        """Measure the model on own photos; nothing changes until :meth:`activate`.
+
+        Args:
+            source: A zip of folders, one a person, as bytes; or a folder within the settings'
+                ``own_photos``.
+            progress: Told how far it is.
+            cancel: Set it to stop; the work ends with ``Cancelled``.
+
+        Raises:
+            CalibrationError: Too few people or photos, or a folder that may not be read.
+            Cancelled: ``cancel`` was set.
+        """
+        self.principal.require("admin")
+        result = own_calibration.measure(self.core, source, progress=progress, cancel=cancel)
+        self._log("calibrate", calibration=result.calibration.id, people=result.people)
+        return result
+
+    def activate(self, calibration: Calibration | None) -> None:
+        """Use this calibration from now on, also after a restart; None for the bundle's own."""
+        self.principal.require("admin")
+        own_calibration.activate(self.core, calibration)
+        self._log("activate", calibration=calibration.id if calibration else None)
+
+
+def _best_known(found: FaceSearch) -> str | None:
+    best = next((each for each in found.candidates if each.known), None)
+    return best.match.person_id if best else None

@@ -1,0 +1,216 @@
+"""Every setting of the app in one place: defaults, a TOML file, the environment, then options.
+
+A setting ``max_pixels`` is written ``max_pixels = ...`` in the file and ``FACE_MAX_PIXELS`` in
+the environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.errors import FaceError
+
+BUNDLE = Path(__file__).parents[1] / "model" / "bundles" / "default"
+
+
+class BadSetting(FaceError):
+    """A setting is unknown, or has a value that is not allowed."""
+
+    code = "bad_setting"
+
+
+def _data_home() -> Path:
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(home) / "face-verification"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How the app runs.
+
+    Attributes:
+        data: Folder of the gallery, its index, keys, own calibrations and audit log; owner only.
+        bundle: Folder of the model bundle.
+        engine: ``auto``, ``torch`` or ``onnxruntime``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        index: ``faiss`` for the embedded index, or ``milvus://host:19530/collection``.
+        gallery_key_file: File with the key that encrypts the gallery at rest, or None. The
+            environment variable ``FACE_GALLERY_KEY`` may hold the key itself instead.
+        target_fmr: False-match rate a verification is held to unless the caller names another.
+        target_fpir: Chance of any false match in a search, unless the caller names another.
+        min_quality: Quality score below which a photo is enrolled only with a reason given.
+        keep_thumbnails: Keep the aligned crop of each enrolled photo, to show it again.
+        host: Address to serve on. Any but a loopback address needs keys.
+        port: Port to serve on; 0 takes a free one.
+        public_names: Further host names the server answers to, when serving beyond loopback.
+        behind_proxy: Believe a proxy's ``X-Forwarded-For`` on this machine.
+        max_upload_bytes: Largest photo accepted, in bytes.
+        max_request_bytes: Largest request accepted, in bytes.
+        max_pixels: Largest photo accepted, width times height.
+        max_photos: Most photos in one request.
+        max_faces: Most faces of one photo that are looked at, largest first.
+        workers: Requests worked on at once.
+        queue: Requests that may wait for a worker; more are turned away.
+        queue_seconds: Longest wait for a worker, in seconds.
+        upload_seconds: Longest time for a request to arrive as a whole, in seconds.
+        rate_per_minute: Requests a minute for each key and for each address; 0 for no limit.
+        batching: Join the crops of concurrent requests into one run of the network: ``on``,
+            ``off``, or ``auto``: on a GPU. On a CPU concurrent small runs are faster.
+        audit: Keep the audit log.
+        own_photos: The only folder "calibrate on my own photos" may read by name, or None.
+    """
+
+    data: Path = dataclasses.field(default_factory=_data_home)
+    bundle: Path = BUNDLE
+    engine: str = "auto"
+    device: str = "auto"
+    index: str = "faiss"
+    gallery_key_file: Path | None = None
+    target_fmr: float = 1e-4
+    target_fpir: float = 1e-2
+    min_quality: float = 0.25
+    keep_thumbnails: bool = True
+    host: str = "127.0.0.1"
+    port: int = 7860
+    public_names: tuple[str, ...] = ()
+    behind_proxy: bool = False
+    max_upload_bytes: int = 20_000_000
+    max_request_bytes: int = 50_000_000
+    max_pixels: int = 50_000_000
+    max_photos: int = 50
+    max_faces: int = 40
+    workers: int = 4
+    queue: int = 32
+    queue_seconds: float = 20.0
+    upload_seconds: float = 120.0
+    rate_per_minute: int = 600
+    batching: str = "auto"
+    audit: bool = True
+    own_photos: Path | None = None
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def load(cls, file: str | os.PathLike[str] | None = None, /, **options: Any) -> Settings:
+        """Read the settings; later sources win: file, environment, ``options`` that are not None.
+
+        Args:
+            file: A TOML file; without it ``FACE_SETTINGS`` may name one.
+
+        Raises:
+            BadSetting: A name is unknown or a value does not fit.
+        """
+        values: dict[str, Any] = {}
+        file = file or os.environ.get("FACE_SETTINGS")
+        if file:
+            values |= _read_toml(Path(file))
+        values |= _from_environment(os.environ)
+        values |= {name: value for name, value in options.items() if value is not None}
+        kinds = typing.get_type_hints(cls)
+        for name in values:
+            if name not in kinds:
+                raise BadSetting(f"There is no setting {name!r}. Known: {', '.join(kinds)}.")
+        return cls(**{name: _convert(name, value, kinds[name]) for name, value in values.items()})
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody but this machine's users can reach the server.
+
+        A proxy on this machine passes on requests from anywhere.
+        """
+        return self.loopback and not self.behind_proxy
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach ``host``."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def keys_file(self) -> Path:
+        return self.data / "keys.json"
+
+    @property
+    def audit_file(self) -> Path:
+        return self.data / "audit.jsonl"
+
+    @property
+    def gallery_folder(self) -> Path:
+        return self.data / "gallery"
+
+    @property
+    def calibrations_folder(self) -> Path:
+        return self.data / "calibrations"
+
+    def prepare(self) -> None:
+        """Make the data folder, readable by its owner only."""
+        self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def _check(settings: Settings) -> None:
+    if not 0 <= settings.port <= 65535:
+        raise BadSetting(f"port is {settings.port}; it must be between 0 and 65535.")
+    for name in ("target_fmr", "target_fpir"):
+        value = getattr(settings, name)
+        if not 0 < value < 1:
+            raise BadSetting(f"{name} is {value}; it must lie between 0 and 1.")
+    for name in ("max_upload_bytes", "max_request_bytes", "max_pixels", "max_photos", "max_faces",
+                 "workers"):  # fmt: skip
+        if getattr(settings, name) < 1:
+            raise BadSetting(f"{name} is {getattr(settings, name)}; it must be at least 1.")
+    if settings.batching not in ("auto", "on", "off"):
+        raise BadSetting(f"batching is {settings.batching!r}; it must be auto, on or off.")
+    for name in ("queue", "queue_seconds", "rate_per_minute", "upload_seconds"):
+        if getattr(settings, name) < 0:
+            raise BadSetting(f"{name} is {getattr(settings, name)}; it must not be negative.")
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadSetting(f"The settings file {file} cannot be read: {error}") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    names = (field.name for field in dataclasses.fields(Settings))
+    found = ((name, environment.get(f"FACE_{name.upper()}")) for name in names)
+    return {name: value for name, value in found if value}
+
+
+def _convert(name: str, value: Any, kind: Any) -> Any:
+    try:
+        if kind in (Path, Path | None):
+            return Path(value).expanduser().absolute()
+        if kind is bool:
+            return _to_bool(value)
+        if kind == tuple[str, ...]:
+            parts = value.split(",") if isinstance(value, str) else value
+            return tuple(str(part).strip() for part in parts)
+        return kind(value)
+    except (TypeError, ValueError) as error:
+        wanted = getattr(kind, "__name__", str(kind))
+        raise BadSetting(f"{name} is {value!r}, which is no {wanted}.") from error
+
+
+def _to_bool(value: Any) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True,
+             "0": False, "false": False, "no": False, "off": False}  # fmt: skip
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in words:
+        raise ValueError(value)
+    return words[str(value).lower()]

@@ -1,0 +1,8 @@
+"""The page: Gradio tabs over the service, one file a tab, no logic beyond showing."""
+
+from __future__ import annotations
+
+from app.ui import private  # noqa: F401  (first: it decides where Gradio keeps files)
+from app.ui.page import build, mount
+
+__all__ = ["build", "mount"]

@@ -1,0 +1,230 @@
+"""Gallery: the people enrolled; rename, merge, remove, forget, export and import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.service import FaceService
+from app.ui import cards, people_cards, text
+from app.ui.downloads import Downloads
+from app.ui.shared import QUIET, acting, explain, live
+from index.records import Person
+from model.errors import UnknownPerson
+
+MOST_LISTED = 100
+"""People shown at a time; the rest are on further pages, or found by name."""
+
+
+def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads) -> None:
+    """Build the tab.
+
+    Args:
+        page: The page, whose loading fills the list.
+        own: This tab, whose opening refreshes it.
+        service: Answers everything.
+        downloads: Where exports are offered.
+    """
+    with gr.Row(elem_classes="fv-controls"):
+        query = gr.Textbox("", label="Find a name", elem_id="gallery-query", scale=2)
+        person = gr.Dropdown(
+            [], label="Person", elem_id="gallery-person", scale=2, filterable=True, value=None
+        )
+    notice = gr.HTML("", apply_default_css=False, elem_id="gallery-notice", js_on_load=None)
+    details = gr.HTML("", apply_default_css=False, elem_id="gallery-details", js_on_load=None)
+    with gr.Column(visible=False) as tools:
+        with gr.Row(elem_classes="fv-controls"):
+            new_name = gr.Textbox("", label="New name", max_length=200, elem_id="gallery-new-name")
+            rename = gr.Button("Rename", elem_id="gallery-rename")
+        with gr.Row(elem_classes="fv-controls"):
+            other = gr.Dropdown([], label="Is the same person as", elem_id="gallery-other")
+            merge = gr.Button("Merge the two", elem_id="gallery-merge")
+        with gr.Row(elem_classes="fv-controls"):
+            photo = gr.Dropdown([], label="Photo", elem_id="gallery-photo")
+            remove = gr.Button("Remove this photo", elem_id="gallery-remove")
+        forget = gr.Button("Forget this person …", elem_id="gallery-forget")
+        with gr.Group(visible=False) as confirm:
+            question = gr.HTML("", apply_default_css=False, js_on_load=None)
+            with gr.Row():
+                erase = gr.Button("Erase for good", variant="stop", elem_id="gallery-erase")
+                keep = gr.Button("Keep", elem_id="gallery-keep")
+    listing = gr.HTML("", apply_default_css=False, elem_id="gallery-list", js_on_load=None)
+    start = gr.State(0)
+    with gr.Row(visible=False) as turning:
+        earlier = gr.Button("Previous", elem_id="gallery-earlier")
+        later = gr.Button("Next", elem_id="gallery-later")
+    with gr.Accordion("Export and import", open=False, elem_id="gallery-transfer"):
+        gr.HTML(
+            '<p class="fv-lead">An export holds names, consent notes, face vectors and '
+            "thumbnails. Keep it as safe as the gallery itself.</p>",
+            apply_default_css=False, js_on_load=None,
+        )  # fmt: skip
+        with gr.Row(elem_classes="fv-controls"):
+            export = gr.Button("Export the whole gallery", elem_id="gallery-export")
+            file = gr.File(label="Exported gallery to import", elem_id="gallery-file", height=130)
+        offered = gr.HTML("", apply_default_css=False, elem_id="gallery-offer", js_on_load=None)
+
+    def list_people(mine: FaceService, words: str, place: int) -> tuple[dict, list[Person]]:
+        """The part of the list that begins at ``place``, or the last one before it."""
+        people = mine.people(query=words, limit=MOST_LISTED + 1, offset=place)
+        if not people and place:
+            return list_people(mine, words, max(0, place - MOST_LISTED))
+        more, people = len(people) > MOST_LISTED, people[:MOST_LISTED]
+        return {
+            listing: people_cards.people_table(people, mine.count(), words, place),
+            start: place,
+            turning: gr.update(visible=more or place > 0),
+            earlier: gr.update(interactive=place > 0),
+            later: gr.update(interactive=more),
+        }, people
+
+    def refresh(words: str, chosen: str | None, place: int, request: gr.Request) -> dict[Any, Any]:
+        """The list and the person shown, as they are now."""
+        try:
+            mine = acting(service, request)
+            answer, people = list_people(mine, (words or "").strip(), place)
+            choices = [(_label(each), each.id) for each in people]
+            who = _known(mine, chosen)
+            if who is None:
+                answer[person] = gr.update(choices=choices, value=None)
+                return answer | {details: "", tools: gr.update(visible=False)}
+            photos = mine.photos(chosen)
+            shown = [(each, mine.thumbnail(each.id)) for each in photos]
+        except Exception as error:
+            return {listing: explain(error), details: "", tools: gr.update(visible=False)}
+        others = [choice for choice in choices if choice[1] != chosen]
+        own_choice = [] if len(others) < len(choices) else [(_label(who), chosen)]
+        numbers = [(f"{each.id}: {each.source_name or 'photo'}", each.id) for each in photos]
+        return answer | {
+            person: gr.update(choices=own_choice + choices, value=chosen),
+            details: people_cards.person_card(who, shown),
+            tools: gr.update(visible=True),
+            new_name: who.name,
+            other: gr.update(choices=others, value=None),
+            photo: gr.update(choices=numbers, value=None),
+            confirm: gr.update(visible=False),
+        }
+
+    outputs = [listing, start, turning, earlier, later, person, details, tools, new_name, other,
+               photo, confirm]  # fmt: skip
+    state = [query, person, start]
+
+    def show(words: str, chosen: str | None, place: int, request: gr.Request) -> dict[Any, Any]:
+        return {notice: "", **refresh(words, chosen, place, request)}
+
+    def turn(by: int) -> Callable[..., dict[Any, Any]]:
+        def run(words: str, chosen: str | None, place: int, request: gr.Request) -> dict[Any, Any]:
+            return refresh(words, chosen, max(0, place + by), request)
+
+        return run
+
+    def find(words: str, chosen: str | None, request: gr.Request) -> dict[Any, Any]:
+        return {notice: "", **refresh(words, chosen, 0, request)}
+
+    def act(change: Callable[[FaceService, Any, Any], tuple[str, str | None]]) -> Any:
+        """Wrap a change of the gallery: say what happened, then show what is there now."""
+
+        def run(
+            words: str, chosen: str | None, place: int, value: Any, request: gr.Request
+        ) -> dict[Any, Any]:
+            try:
+                said, chosen = change(acting(service, request), chosen, value)
+            except Exception as error:
+                said = explain(error)
+            return {notice: live(said), **refresh(words, chosen, place, request)}
+
+        return run
+
+    def do_rename(mine: FaceService, chosen: str, name: str) -> tuple[str, str]:
+        return cards.message("info", f"Now called {mine.rename(chosen, name).name}."), chosen
+
+    def do_merge(mine: FaceService, chosen: str, gone: str | None) -> tuple[str, str]:
+        if gone is None:
+            return cards.message("warning", "Choose the second person first."), chosen
+        kept = mine.merge(chosen, gone)
+        photos = text.plural(kept.photos, "photo")
+        return cards.message("info", f"{kept.name} has all {photos} now."), chosen
+
+    def do_remove(mine: FaceService, chosen: str, number: str | None) -> tuple[str, str]:
+        if number is None:
+            return cards.message("warning", "Choose a photo first."), chosen
+        mine.remove_photo(chosen, number)
+        return cards.message("info", f"Photo {number} is removed for good."), chosen
+
+    def do_forget(mine: FaceService, chosen: str, _: str) -> tuple[str, None]:
+        name = mine.person(chosen).name
+        return people_cards.erased_card(name, mine.forget(chosen)), None
+
+    def ask(chosen: str, request: gr.Request) -> dict[Any, Any]:
+        try:
+            who = acting(service, request).person(chosen)
+        except Exception as error:
+            return {notice: live(explain(error))}
+        words = (
+            f"Erase {who.name} for good: the name, the consent note, "
+            f"{text.plural(who.photos, 'photo')} and the face vectors? This cannot be undone."
+        )
+        return {
+            confirm: gr.update(visible=True),
+            question: f'<p class="fv-ask" role="alert">{escape(words)}</p>',
+        }
+
+    def do_export(request: gr.Request) -> str:
+        try:
+            write = acting(service, request).export
+            address, size, number = downloads.offer("gallery.faces", write)
+        except Exception as error:
+            return live(explain(error))
+        return live(
+            f'<p><a class="fv-button" href="{address}" download="gallery.faces">Download '
+            f"{text.plural(number, 'person', 'people')} ({text.size(size)})</a> Good for one "
+            "download within ten minutes.</p>"
+        )
+
+    def do_import(mine: FaceService, chosen: str | None, path: str | None) -> tuple[str, Any]:
+        if path is None:
+            return "", chosen
+        number = mine.import_(Path(path))
+        return cards.message("info", f"Added {text.plural(number, 'person', 'people')}."), chosen
+
+    def import_file(
+        words: str, chosen: str | None, place: int, path: str | None, request: gr.Request
+    ) -> dict[Any, Any]:
+        try:
+            return act(do_import)(words, chosen, place, path, request) | {file: None}
+        finally:
+            if path is not None:
+                Path(path).unlink(missing_ok=True)
+
+    changed = [notice, *outputs]
+    quiet = {"show_progress": "hidden", **QUIET}
+    page.load(show, state, changed, **quiet)
+    own.select(show, state, changed, **quiet)
+    person.input(show, state, changed, **quiet)
+    query.change(find, [query, person], changed, **quiet)
+    earlier.click(turn(-MOST_LISTED), state, outputs, **quiet)
+    later.click(turn(MOST_LISTED), state, outputs, **quiet)
+    rename.click(act(do_rename), [*state, new_name], changed, show_progress_on=notice, **QUIET)
+    merge.click(act(do_merge), [*state, other], changed, show_progress_on=notice, **QUIET)
+    remove.click(act(do_remove), [*state, photo], changed, show_progress_on=notice, **QUIET)
+    erase.click(act(do_forget), [*state, person], changed, show_progress_on=notice, **QUIET)
+    forget.click(ask, person, [notice, confirm, question], show_progress="hidden", **QUIET)
+    keep.click(lambda: gr.update(visible=False), None, confirm, queue=False, **QUIET)
+    export.click(do_export, None, offered, **QUIET)
+    file.upload(import_file, [*state, file], [*changed, file], show_progress_on=notice, **QUIET)
+
+
+def _known(service: FaceService, chosen: str | None) -> Person | None:
+    """The person chosen, if still in the gallery."""
+    try:
+        return service.person(chosen) if chosen else None
+    except UnknownPerson:
+        return None
+
+
+def _label(person: Person) -> str:
+    return f"{person.name} ({text.plural(person.photos, 'photo')})"

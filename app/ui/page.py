@@ -1,0 +1,107 @@
+"""The page as a whole: its tabs, and how it is put into the web app."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import gradio as gr
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+
+from app.service import FaceService
+from app.settings import Settings
+from app.ui import enroll, gallery, model, private, search, theme, verify
+from app.ui.downloads import Downloads
+
+_HEADER = """
+<header class="fv-head"><h1>Face verification</h1>
+<p>Every answer carries a measured error rate. Photos are looked at in memory and not stored;
+enrolling keeps {kept}.</p></header>
+"""
+
+CLOSED = ("/gradio_api/file={path:path}", "/gradio_api/file/{path:path}", "/file={path:path}",
+          "/file/{path:path}", "/gradio_api/proxy={path:path}", "/proxy={path:path}")  # fmt: skip
+"""Gradio's routes that serve files or other sites; the page needs none of them."""
+
+
+def build(
+    service: FaceService, settings: Settings, downloads: Downloads | None = None
+) -> gr.Blocks:
+    """The page.
+
+    Args:
+        service: Answers everything.
+        settings: Limits and defaults.
+        downloads: Where exports are offered; its router must be in the web app.
+    """
+    downloads = downloads or Downloads(private.FOLDER)
+    with gr.Blocks(
+        title=theme.TITLE, analytics_enabled=False, delete_cache=(60, 600), fill_width=False
+    ) as page:
+        kept = "face vectors" + (" and thumbnails" if settings.keep_thumbnails else "")
+        gr.HTML(_HEADER.format(kept=kept), apply_default_css=False, js_on_load=None)
+        with gr.Tabs():
+            with gr.Tab("Verify", id="verify"):
+                verify.tab(service, settings)
+            with gr.Tab("Enroll", id="enroll"):
+                enroll.tab(service, settings)
+            with gr.Tab("Search", id="search"):
+                search.tab(service, settings)
+            with gr.Tab("Gallery", id="gallery") as gallery_tab:
+                gallery.tab(page, gallery_tab, service, downloads)
+            with gr.Tab("Model", id="model") as model_tab:
+                model.tab(page, model_tab, service, settings)
+        # Comes with the first events Gradio hands out: from now on a click is heard.
+        page.load(fn=None, js="() => { document.body.dataset.ready = 'yes'; }")
+    page.queue(
+        default_concurrency_limit=settings.workers, max_size=settings.queue or 1, api_open=False
+    )
+    return page
+
+
+def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/") -> FastAPI:
+    """Put the page into a web app, after all its other routes.
+
+    Where keys are set up, the page asks for one: the key's name as user, the key as password.
+    """
+    downloads = Downloads(private.FOLDER)
+    app.include_router(downloads.router)
+    prefix = path.rstrip("/")
+    for route in CLOSED:
+        app.add_api_route(prefix + route, _closed, methods=["GET", "HEAD"], include_in_schema=False)
+    gr.mount_gradio_app(
+        app,
+        build(service, settings, downloads),
+        path,
+        server_name=settings.host,
+        server_port=settings.port,
+        auth=service.keys.login if service.keys.required else None,
+        auth_message="User is the name of your key, password the key itself.",
+        theme=theme.theme(),
+        head=theme.HEAD,
+        footer_links=[],
+        run_history=False,
+        enable_monitoring=False,
+        pwa=False,
+        mcp_server=False,
+        ssr_mode=False,
+        show_error=False,
+        max_file_size=settings.max_request_bytes,
+    )
+    inner = app.router.lifespan_context
+
+    @contextlib.asynccontextmanager
+    async def lifespan(served: FastAPI) -> AsyncIterator[Any]:
+        with private.folder():
+            async with inner(served) as state:
+                yield state
+
+    app.router.lifespan_context = lifespan
+    return app
+
+
+def _closed(path: str) -> JSONResponse:
+    message = "The page serves no files."
+    return JSONResponse({"error": {"code": "not_found", "message": message}}, status_code=404)

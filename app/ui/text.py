@@ -1,0 +1,135 @@
+"""Numbers and decisions in plain words. Everything here is text; markup is made in ``cards``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from model.types import Decision, Rate
+
+HEADLINES: dict[Decision, str] = {
+    "same": "Same person",
+    "inconclusive": "Inconclusive",
+    "different": "Different people",
+}
+
+TARGETS: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+"""False-match rates the page offers."""
+
+_SUPPORT = (
+    (1e6, "extremely strong support"),
+    (1e4, "very strong support"),
+    (1e3, "strong support"),
+    (1e2, "moderately strong support"),
+    (10, "moderate support"),
+    (2, "weak support"),
+)
+
+
+def count(number: int) -> str:
+    """A whole number with thousands set apart: ``12,345``."""
+    return f"{number:,}"
+
+
+def rounded(value: float) -> str:
+    """A positive number to two significant digits, without exponent: ``1,900``, ``0.031``."""
+    if value <= 0:
+        return "0"
+    if value >= 1e15:
+        return "more than a thousand million million"
+    digits = max(0, 1 - math.floor(math.log10(value)))
+    text = f"{round(value, 1 - math.floor(math.log10(value))):,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def one_in(rate: float) -> str:
+    """A small rate as a chance: ``1 in 10,000``; ``62%`` for what is not small."""
+    if rate <= 0:
+        return "none"
+    if rate > 0.2:
+        return percent(rate)
+    return f"1 in {rounded(1 / rate)}"
+
+
+def percent(share: float) -> str:
+    """A share of one in percent, with as many digits as it needs: ``0.3%``, ``62%``, ``99.97%``."""
+    value = 100 * share
+    if 99 < value < 100:
+        return f"{100 - float(rounded(100 - value)):.6g}%"
+    if value == 0 or value >= 10:
+        return f"{value:.0f}%"
+    if value >= 0.095:
+        return f"{value:.1f}%"
+    return f"{rounded(value)}%"
+
+
+def target(rate: float) -> str:
+    """A target false-match rate as a promise: ``at most 1 in 10,000 strangers``."""
+    return f"at most {one_in(rate)} strangers"
+
+
+def target_choices(default: float, offered: Sequence[float] = TARGETS) -> list[tuple[str, float]]:
+    """Labels and values of the target control; the default is always among them.
+
+    Args:
+        default: The target the settings name.
+        offered: The targets to offer besides.
+    """
+    rates = sorted({*offered, default}, reverse=True)
+    return [(target(rate).capitalize(), rate) for rate in rates]
+
+
+def strangers(fmr: Rate) -> str:
+    """How many stranger pairs look at least this alike, with the 95% interval."""
+    if fmr.errors == 0:
+        return (
+            f"None of {count(fmr.trials)} stranger pairs look this alike "
+            f"(95% interval: at most {one_in(fmr.high)})."
+        )
+    low = f"{one_in(fmr.low)}" if fmr.low > 0 else "none"
+    return (
+        f"{count(fmr.errors)} of {count(fmr.trials)} stranger pairs look this alike: "
+        f"about {one_in(fmr.value)} (95% interval: {low} to {one_in(fmr.high)})."
+    )
+
+
+def one_person(fnmr: Rate) -> str:
+    """How many pairs of one person look even less alike, with the 95% interval."""
+    pairs = f"{count(fnmr.trials)} pairs of photos of one person look less alike than this"
+    if fnmr.errors == fnmr.trials:
+        return f"All {pairs} (95% interval: at least {percent(fnmr.low)})."
+    if fnmr.errors == 0:
+        return f"None of {pairs} (95% interval: at most {percent(fnmr.high)})."
+    interval = f"{percent(fnmr.low)} to {percent(fnmr.high)}"
+    return f"{count(fnmr.errors)} of {pairs} (95% interval: {interval})."
+
+
+def likelihood(ratio: float) -> str:
+    """The likelihood ratio as a sentence with the forensic verbal scale."""
+    if not math.isfinite(ratio) or ratio > 1e15:
+        return "This score was only seen for one person: extremely strong support for the same."
+    if ratio <= 1e-15:
+        return "This score was only seen for two people: extremely strong support for different."
+    if 0.5 < ratio < 2:
+        return "This score is about as likely for one person as for two: it supports neither."
+    side, other, factor = "one person", "two", ratio
+    if ratio < 1:
+        side, other, factor = "two people", "one", 1 / ratio
+    support = next(words for limit, words in _SUPPORT if factor >= limit)
+    return (
+        f"This score is about {rounded(factor)} times likelier for {side} than for {other}: "
+        f"{support} for {'the same' if ratio >= 1 else 'different'}."
+    )
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """``1 photo``, ``3 photos``."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def size(number_of_bytes: int) -> str:
+    """Bytes as ``20 MB``."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number_of_bytes >= factor:
+            return f"{rounded(number_of_bytes / factor)} {unit}"
+    return plural(number_of_bytes, "byte")

@@ -1,0 +1,153 @@
+"""``python -m index``: care of a gallery and its index from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from index.crypto import key_from, new_key, parse_key
+from index.follow import compare, discard, open_index, rebuild, repair, save_cache
+from index.gallery import DATABASE_FILE, Gallery
+from index.vectors import VectorIndex
+from model.errors import FaceError, GalleryError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        if arguments.command == "key":
+            print(new_key())
+            return 0
+        with _gallery(arguments) as gallery:
+            return arguments.run(gallery, arguments)
+    except FaceError as error:
+        print(f"error ({error.code}): {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m index", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("key", help="print a fresh gallery key")
+
+    def command(name: str, run: Callable[..., int], text: str) -> argparse.ArgumentParser:
+        child = commands.add_parser(name, help=text, description=text)
+        child.add_argument("--data", type=Path, required=True, help="the gallery's folder")
+        child.add_argument("--key-file", type=Path, help="file with the gallery key")
+        child.set_defaults(run=run)
+        return child
+
+    def with_index(child: argparse.ArgumentParser) -> None:
+        child.add_argument("--index", default="faiss", help="faiss or milvus://host:port/name")
+
+    for name, run, text in (
+        ("stats", _stats, "print what the gallery and its index hold"),
+        ("sync", _sync, "make the index agree with the gallery, photo by photo"),
+        ("rebuild", _rebuild, "build the index anew from the gallery"),
+    ):
+        with_index(command(name, run, text))
+    move = command("move", _move, "fill another index from the gallery and check it")
+    move.add_argument("--from", dest="source", help="index to empty afterwards (optional)")
+    move.add_argument("--to", dest="target", required=True, help="index to fill")
+    export = command("export", _export, "write the gallery into one portable file")
+    export.add_argument("file", type=Path)
+    export.add_argument("--plain", action="store_true", help="do not encrypt the file")
+    import_ = command("import", _import, "add everyone from an exported file")
+    import_.add_argument("file", type=Path)
+    import_.add_argument("--skip-existing", action="store_true", help="leave known people alone")
+    import_.add_argument("--model-id", help="the model, to start a new gallery")
+    return parser
+
+
+def _gallery(arguments: argparse.Namespace) -> Gallery:
+    key = parse_key(_text(arguments.key_file)) if arguments.key_file else key_from()
+    model_id = getattr(arguments, "model_id", None)
+    if model_id is None and not (arguments.data / DATABASE_FILE).exists():
+        raise GalleryError(f"There is no gallery in {arguments.data}.")
+    return Gallery.open(arguments.data, model_id=model_id, key=key)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise GalleryError(f"The key file {path} cannot be read: {error}.") from error
+
+
+def _index(gallery: Gallery, url: str) -> VectorIndex:
+    if gallery.dimension() is None:
+        raise GalleryError("The gallery is empty; there is nothing to index yet.")
+    return open_index(gallery, url, progress=sys.stderr.isatty())
+
+
+def _stats(gallery: Gallery, arguments: argparse.Namespace) -> int:
+    facts = {
+        "gallery_id": gallery.gallery_id,
+        "model_id": gallery.model_id,
+        "encrypted": gallery.encrypted,
+        "seq": gallery.head().seq,
+        **asdict(gallery.counts()),
+    }
+    if gallery.dimension() is not None:
+        facts["index"] = _index(gallery, arguments.index).stats().to_dict()
+    print(json.dumps(facts, indent=1))
+    return 0
+
+
+def _sync(gallery: Gallery, arguments: argparse.Namespace) -> int:
+    index = _index(gallery, arguments.index)
+    found = repair(gallery, index)
+    after = compare(gallery, index)
+    save_cache(gallery, index)
+    index.close()
+    print(
+        f"{found.photos} photos; added {len(found.missing)} missing, removed "
+        f"{len(found.surplus)} surplus; index and gallery {'agree' if after.whole else 'differ'}"
+    )
+    return 0 if after.whole else 1
+
+
+def _rebuild(gallery: Gallery, arguments: argparse.Namespace) -> int:
+    index = _index(gallery, arguments.index)
+    start = time.perf_counter()
+    count = rebuild(gallery, index, progress=sys.stderr.isatty())
+    save_cache(gallery, index)
+    index.close()
+    print(f"{count} photos indexed in {time.perf_counter() - start:.1f} s")
+    return 0
+
+
+def _move(gallery: Gallery, arguments: argparse.Namespace) -> int:
+    target = _index(gallery, arguments.target)
+    repair(gallery, target)
+    after = compare(gallery, target)
+    save_cache(gallery, target)
+    print(f"{after.photos} photos in {arguments.target}: ", end="")
+    print("index and gallery agree" if after.whole else "index and gallery differ")
+    if after.whole and arguments.source:
+        discard(gallery, arguments.source)
+        print(f"{arguments.source} emptied")
+    target.close()
+    return 0 if after.whole else 1
+
+
+def _export(gallery: Gallery, arguments: argparse.Namespace) -> int:
+    path = gallery.export(arguments.file, plain=arguments.plain)
+    print(f"{gallery.count()} people written to {path} ({path.stat().st_size:,} bytes)")
+    return 0
+
+
+def _import(gallery: Gallery, arguments: argparse.Namespace) -> int:
+    existing = "skip" if arguments.skip_existing else "error"
+    print(f"{gallery.import_(arguments.file, existing=existing)} people added")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

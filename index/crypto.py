@@ -1,0 +1,136 @@
+"""Keys and sealing: AES-256-GCM through ``cryptography``.
+
+Every person and every photo has a random secret of its own, and what identifies them (name,
+metadata, vector, thumbnail, file name) is stored sealed with it. Erasing means overwriting the
+32 bytes of the secret in place; copies of the sealed bytes that a database page or a backup may
+still hold are noise from then on. With a gallery key the secrets themselves are sealed with it;
+without one they lie in the file, which then protects nothing but still erases cleanly.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from model.errors import WrongKey
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+KEY_VARIABLE = "FACE_GALLERY_KEY"
+KEY_FILE_VARIABLE = "FACE_GALLERY_KEY_FILE"
+
+
+def seal(key: bytes, plain: bytes, purpose: bytes) -> bytes:
+    """Encrypts ``plain``; only the same key and purpose open it again."""
+    nonce = os.urandom(NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, plain, purpose)
+
+
+def unseal(key: bytes, sealed: bytes, purpose: bytes) -> bytes:
+    """Decrypts what :func:`seal` made.
+
+    Raises:
+        WrongKey: If the key is not the one it was sealed with, or the bytes were changed.
+    """
+    try:
+        return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose)
+    except (InvalidTag, ValueError) as error:
+        raise WrongKey(
+            f"The {purpose.decode()} record cannot be opened: the key is wrong or the record is "
+            "damaged. Check the gallery key, or restore the gallery from an export."
+        ) from error
+
+
+class Vault:
+    """Makes and opens the secrets of people and photos.
+
+    Args:
+        master: The gallery key of 32 bytes, or None for a gallery that is not encrypted.
+    """
+
+    def __init__(self, master: bytes | None) -> None:
+        self.master = master
+
+    @property
+    def encrypted(self) -> bool:
+        return self.master is not None
+
+    def create(self) -> tuple[bytes, bytes]:
+        """Returns a fresh secret and the form in which it is stored."""
+        secret = os.urandom(KEY_BYTES)
+        return secret, self.wrap(secret)
+
+    def wrap(self, secret: bytes) -> bytes:
+        return secret if self.master is None else seal(self.master, secret, b"secret")
+
+    def open(self, stored: bytes) -> bytes:
+        """Returns the secret behind its stored form."""
+        return stored if self.master is None else unseal(self.master, stored, b"secret")
+
+
+def tag(key: bytes, text: str) -> bytes:
+    """A keyed fingerprint of ``text`` (16 bytes) that can be looked up but not read."""
+    return hmac.digest(key, text.encode(), hashlib.sha256)[:16]
+
+
+def name_key(name: str) -> str:
+    """The form in which two spellings of a name are compared: case and spacing ignored."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def new_key() -> str:
+    """A fresh gallery key as base64 text, for a key file or the environment."""
+    return base64.b64encode(os.urandom(KEY_BYTES)).decode()
+
+
+def parse_key(text: str, origin: str = "the given text") -> bytes:
+    """Reads a gallery key written as base64 or hexadecimal.
+
+    Args:
+        text: The key as text.
+        origin: Where it came from, for the error message.
+
+    Raises:
+        WrongKey: If it is not 32 bytes in either form.
+    """
+    text = text.strip()
+    for decode in (bytes.fromhex, lambda value: base64.b64decode(value, validate=True)):
+        try:
+            key = decode(text)
+        except (ValueError, binascii.Error):
+            continue
+        if len(key) == KEY_BYTES:
+            return key
+    raise WrongKey(
+        f"The gallery key in {origin} is not 32 bytes in base64 or hexadecimal. Make one with "
+        "`python -m index key`."
+    )
+
+
+def key_from(environment: Mapping[str, str] | None = None) -> bytes | None:
+    """The gallery key from ``FACE_GALLERY_KEY`` or the file in ``FACE_GALLERY_KEY_FILE``.
+
+    Returns:
+        The key, or None when neither variable is set.
+
+    Raises:
+        WrongKey: If the key or its file cannot be read.
+    """
+    environment = os.environ if environment is None else environment
+    if text := environment.get(KEY_VARIABLE):
+        return parse_key(text, KEY_VARIABLE)
+    if name := environment.get(KEY_FILE_VARIABLE):
+        try:
+            return parse_key(Path(name).read_text(), name)
+        except (OSError, UnicodeDecodeError) as error:
+            raise WrongKey(f"The gallery key file {name} cannot be read: {error}.") from error
+    return None

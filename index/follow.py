@@ -1,0 +1,174 @@
+"""Keeping an index in step with the gallery, and choosing which index that is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from tqdm import tqdm
+
+from index import faiss_cache
+from index.faiss_cache import CACHE_FILE
+from index.faiss_index import FaissIndex
+from index.gallery import Gallery
+from index.milvus_index import MilvusIndex
+from index.records import Vectors
+from index.vectors import VectorIndex
+from model.errors import IndexUnavailable
+
+log = logging.getLogger(__name__)
+
+EMBEDDED = ("auto", "faiss")
+
+
+def open_index(
+    gallery: Gallery, url: str = "faiss", *, dimension: int | None = None, progress: bool = False
+) -> VectorIndex:
+    """Opens the index of a gallery and brings it up to date.
+
+    Args:
+        gallery: The source of truth.
+        url: ``faiss`` (or ``auto``) for an index in this process,
+            ``milvus://host:19530/collection`` for a server, ``milvus-lite:/path/file.db`` for
+            Milvus's embedded form.
+        dimension: Length of a vector; needed while the gallery is empty.
+        progress: Show a bar on the terminal when the index must be rebuilt.
+
+    Raises:
+        IndexUnavailable: If the engine is not installed or its server is away.
+    """
+    known = gallery.dimension()
+    if known and dimension and known != dimension:
+        raise ValueError(f"the gallery's vectors have {known} numbers, not {dimension}")
+    dimension = known or dimension
+    if not dimension:
+        raise ValueError("the gallery is empty: give the dimension of its future vectors")
+    if url in EMBEDDED:
+        index: VectorIndex = FaissIndex(dimension)
+        try:
+            faiss_cache.load(index, gallery.folder / CACHE_FILE, gallery.cache_key()[0])
+        except IndexUnavailable as error:
+            log.info("%s It is rebuilt from the gallery.", error)
+    else:
+        index = MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id)
+    catch_up(gallery, index, progress=progress)
+    return index
+
+
+def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
+    """Applies to the index what the gallery committed since the change it stands for.
+
+    An index of another gallery, or of one restored from an older copy, is rebuilt.
+
+    Returns:
+        The number of changes applied; 0 when it was up to date.
+    """
+    mark = index.mark
+    if mark is not None and mark == gallery.head():
+        return 0
+    if mark is None or gallery.mark_at(mark.seq) != mark:
+        return rebuild(gallery, index, progress=progress)
+    applied = 0
+    while changes := gallery.changes_since(mark.seq):
+        last = {change.photo: change.operation for change in changes}
+        gone = [photo for photo, operation in last.items() if operation == "drop"]
+        if gone:
+            index.remove(np.array(gone, np.int64))
+        # A photo put here and dropped later in the log is not in the gallery any more.
+        present = gallery.vectors_of([p for p, operation in last.items() if operation == "put"])
+        if len(present):
+            index.add(present.ids, present.vectors, present.people)
+        mark = gallery.mark_at(changes[-1].seq)
+        index.advance(mark)
+        applied += len(changes)
+    return applied
+
+
+def rebuild(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
+    """Fills the index from the gallery alone; returns the number of vectors."""
+    head, total = gallery.head(), gallery.counts().photos
+    with tqdm(total=total, unit="photo", desc="index", disable=not (progress and total)) as bar:
+        index.rebuild(_counted(gallery.iter_embeddings(), bar), head)
+    # What changed during the walk is in the log after `head`.
+    catch_up(gallery, index)
+    return total
+
+
+def _counted(chunks: Iterable[Vectors], bar: tqdm) -> Iterator[Vectors]:
+    for chunk in chunks:
+        yield chunk
+        bar.update(len(chunk))
+
+
+def save_cache(gallery: Gallery, index: VectorIndex) -> bool:
+    """Saves an index of this process for the next start.
+
+    Returns:
+        False for an index that lives elsewhere and needs no file.
+    """
+    if not isinstance(index, FaissIndex):
+        return False
+    # The key is read before the state: an erasure in between voids the file.
+    key, _ = gallery.cache_key()
+    catch_up(gallery, index)
+    faiss_cache.save(index.content(), gallery.folder / CACHE_FILE, key)
+    return True
+
+
+def discard(gallery: Gallery, url: str) -> None:
+    """Deletes what an index keeps outside this process: its cache file or its collection."""
+    if url in EMBEDDED:
+        (gallery.folder / CACHE_FILE).unlink(missing_ok=True)
+    else:
+        dimension = gallery.dimension() or 8
+        MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id).drop()
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Whether an index holds exactly the gallery's photos.
+
+    Attributes:
+        photos: Number of photos in the gallery.
+        missing: Photo numbers the index lacked.
+        surplus: Ids in the index that are no photo of the gallery.
+    """
+
+    photos: int
+    missing: tuple[int, ...]
+    surplus: tuple[int, ...]
+
+    @property
+    def whole(self) -> bool:
+        return not self.missing and not self.surplus
+
+
+def compare(gallery: Gallery, index: VectorIndex) -> Agreement:
+    """Compares the ids of gallery and index."""
+    parts = [chunk.ids for chunk in gallery.iter_embeddings()]
+    wanted = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    held = index.ids()
+    return Agreement(
+        photos=len(wanted),
+        missing=tuple(np.setdiff1d(wanted, held).tolist()),
+        surplus=tuple(np.setdiff1d(held, wanted).tolist()),
+    )
+
+
+def repair(gallery: Gallery, index: VectorIndex) -> Agreement:
+    """Catches up, then adds what is missing and removes what should not be there.
+
+    Returns:
+        What was found wrong before the repair.
+    """
+    catch_up(gallery, index)
+    found = compare(gallery, index)
+    if found.surplus:
+        index.remove(np.array(found.surplus, np.int64))
+    for start in range(0, len(found.missing), 1000):
+        rows = gallery.vectors_of(found.missing[start : start + 1000])
+        if len(rows):
+            index.add(rows.ids, rows.vectors, rows.people)
+    return found

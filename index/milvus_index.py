@@ -1,0 +1,293 @@
+"""Milvus, past one machine: the same contract, the vectors on a server."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from index.milvus_schema import create_collections, search_parameters, state_name
+from index.milvus_url import MilvusAddress
+from index.records import Mark, Vectors
+from index.vectors import IndexStats, check_queries, check_rows
+from model.errors import BundleMismatch, IndexUnavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BATCH = 500
+"""Vectors per request; about 1 MB at 512 numbers, far below the server's limit of 64 MB."""
+ATTEMPTS = 5
+TIMEOUT = 20.0
+MOST_RESULTS = 16_384
+"""The most results a Milvus server gives for one query."""
+
+
+class MilvusIndex:
+    """Vectors in a Milvus collection. Make one with :meth:`connect`.
+
+    With the consistency level ``Strong``, the default, a search sees every write acknowledged
+    before it, by whichever process, and waits for the server's clock for that; ``Session`` sees
+    those of this process at once and others soon. The mark is stored in a small collection
+    beside the vectors, after them, so that a crash in between only repeats work.
+    """
+
+    def __init__(self, client: Any, address: MilvusAddress, dimension: int, model_id: str) -> None:
+        self._client = client
+        self._address = address
+        self._name = address.collection
+        self._dimension = dimension
+        self._model_id = model_id
+        self._mark: Mark | None = None
+
+    @classmethod
+    def connect(cls, url: str, *, dimension: int, model_id: str) -> MilvusIndex:
+        """Connects, and creates the collection if it is missing.
+
+        Args:
+            url: See :class:`MilvusAddress`.
+            dimension: Length of a vector.
+            model_id: The model whose embeddings it holds.
+
+        Raises:
+            IndexUnavailable: If pymilvus is not installed or the server is away.
+            BundleMismatch: If the collection holds vectors of another length.
+        """
+        address = MilvusAddress.parse(url)
+        try:
+            from pymilvus import MilvusClient
+        except ImportError as error:
+            raise IndexUnavailable(
+                "Milvus needs the package pymilvus: pip install pymilvus (and milvus-lite for "
+                "milvus-lite: addresses)."
+            ) from error
+
+        def dial() -> MilvusIndex:
+            client = MilvusClient(
+                uri=address.uri,
+                token=address.token,
+                db_name=address.database,
+                timeout=TIMEOUT,
+            )
+            index = cls(client, address, dimension, model_id)
+            index._prepare()
+            index._mark = index._stored_mark()
+            return index
+
+        return retry(dial, address.uri)
+
+    def _prepare(self) -> None:
+        create_collections(self._client, self._address, self._dimension)
+        fields = self._client.describe_collection(self._name)["fields"]
+        held = next(int(field["params"]["dim"]) for field in fields if field["name"] == "vector")
+        if held != self._dimension:
+            raise BundleMismatch(
+                f"The collection {self._name} holds vectors of {held} numbers, the gallery's "
+                f"have {self._dimension}. Use another collection."
+            )
+
+    @property
+    def dimension(self) -> int:
+        return self._dimension
+
+    @property
+    def mark(self) -> Mark | None:
+        # Read from the server once: a search must not wait for it. Another process may be further
+        # by now; then this one repeats what that one did, which does no harm.
+        return self._mark
+
+    def _stored_mark(self) -> Mark | None:
+        found = self._client.query(
+            state_name(self._name),
+            filter="id == 0",
+            output_fields=["gallery_id", "seq", "token"],
+            consistency_level="Strong",
+            timeout=TIMEOUT,
+        )
+        if not found:
+            return None
+        return Mark(found[0]["gallery_id"], int(found[0]["seq"]), int(found[0]["token"]))
+
+    def advance(self, mark: Mark) -> None:
+        row = {
+            "id": 0,
+            "gallery_id": mark.gallery_id,
+            "seq": mark.seq,
+            "token": mark.token,
+            "vector": [0.0, 1.0],
+        }
+        self._call("upsert", state_name(self._name), [row])
+        self._mark = mark
+
+    def add(self, ids: np.ndarray, vectors: np.ndarray, people: Sequence[str]) -> None:
+        ids = check_rows(self._dimension, ids, vectors)
+        if len(people) != len(ids):
+            raise ValueError(f"{len(ids)} ids came with {len(people)} person ids")
+        # The person is the partition key: a photo that changed hands could stay in the old
+        # partition beside its new copy, so it is removed first.
+        self.remove(ids)
+        for start in range(0, len(ids), BATCH):
+            part = slice(start, start + BATCH)
+            halves = np.asarray(vectors[part], np.float32)
+            rows = [
+                {"id": number, "person_id": person, "model_id": self._model_id, "vector": vector}
+                for number, person, vector in zip(
+                    ids[part].tolist(), people[part], halves, strict=True
+                )
+            ]
+            self._call("upsert", self._name, rows)
+
+    def remove(self, ids: np.ndarray) -> int:
+        ids = np.asarray(ids, np.int64).reshape(-1)
+        removed = 0
+        for start in range(0, len(ids), BATCH):
+            found = self._call(
+                "query",
+                self._name,
+                filter=f"id in {ids[start : start + BATCH].tolist()}",
+                output_fields=["id"],
+                consistency_level="Strong",
+            )
+            if found:
+                self._call("delete", self._name, ids=[row["id"] for row in found])
+            removed += len(found)
+        return removed
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        queries = check_queries(self._dimension, queries, k)
+        scores = np.full((len(queries), k), -np.inf, np.float32)
+        ids = np.full((len(queries), k), -1, np.int64)
+        if not len(queries):
+            return scores, ids
+        hits = self._call(
+            "search",
+            self._name,
+            data=list(queries),
+            limit=min(k, MOST_RESULTS),
+            filter=f'model_id == "{self._model_id}"',
+            search_params=search_parameters(self._address.index, k),
+            consistency_level=self._address.consistency,
+        )
+        for row, found in enumerate(hits):
+            for column, hit in enumerate(found):
+                scores[row, column] = hit["distance"]
+                ids[row, column] = hit["id"]
+        return scores, ids
+
+    def __len__(self) -> int:
+        found = self._call(
+            "query",
+            self._name,
+            filter="",
+            output_fields=["count(*)"],
+            consistency_level="Strong",
+        )
+        return int(found[0]["count(*)"])
+
+    def ids(self) -> np.ndarray:
+        def walk() -> list[int]:
+            pages = self._client.query_iterator(
+                self._name,
+                batch_size=8192,
+                filter="id >= 0",
+                output_fields=["id"],
+                consistency_level="Strong",
+            )
+            numbers: list[int] = []
+            while page := pages.next():
+                numbers += [row["id"] for row in page]
+            pages.close()
+            return numbers
+
+        return np.sort(np.array(retry(walk, self._address.uri), np.int64))
+
+    def rebuild(self, chunks: Iterable[Vectors], mark: Mark) -> None:
+        self._drop()
+        self._mark = None
+        retry(self._prepare, self._address.uri)
+        for chunk in chunks:
+            self.add(chunk.ids, chunk.vectors, chunk.people)
+        self.advance(mark)
+
+    def drop(self) -> None:
+        """Deletes the collections and everything in them, and closes the index."""
+        self._drop()
+        self.close()
+
+    def _drop(self) -> None:
+        self._call("drop_collection", state_name(self._name))
+        self._call("drop_collection", self._name)
+
+    def stats(self) -> IndexStats:
+        mark = self.mark
+        return IndexStats(
+            engine="milvus",
+            kind=self._address.index.lower(),
+            count=len(self),
+            dimension=self._dimension,
+            memory_bytes=0,
+            details={
+                "uri": self._address.uri,
+                "collection": self._name,
+                "seq": mark.seq if mark else 0,
+            },
+        )
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _call(self, method: str, *args: Any, **options: Any) -> Any:
+        action = getattr(self._client, method)
+        return retry(lambda: action(*args, timeout=TIMEOUT, **options), self._address.uri)
+
+
+def retry(action: Callable[[], T], uri: str, attempts: int = ATTEMPTS) -> T:
+    """Calls a Milvus action again, after growing pauses, while the server is away.
+
+    Every action of this module may be repeated without harm.
+
+    Raises:
+        IndexUnavailable: If the server stays away or refuses the action.
+    """
+    import grpc
+    from pymilvus.exceptions import MilvusException
+
+    pause = 0.5
+    for attempt in range(1, attempts + 1):
+        try:
+            return action()
+        except (MilvusException, grpc.RpcError) as error:
+            text = str(error)
+            if not _passing(text):
+                raise IndexUnavailable(f"Milvus at {uri} refused the operation: {text}") from error
+            if attempt == attempts:
+                raise IndexUnavailable(
+                    f"Milvus at {uri} does not answer ({text}). Start the server or check the "
+                    "address; enrollments are safe in the gallery, and `python -m index sync` "
+                    "brings the index up to date afterwards."
+                ) from error
+            log.info("Milvus at %s: %s; trying again in %.1f s", uri, text, pause)
+            time.sleep(pause)
+            pause *= 2
+    raise AssertionError("attempts must be at least 1")
+
+
+def _passing(text: str) -> bool:
+    signs = (
+        "UNAVAILABLE",
+        "DEADLINE_EXCEEDED",
+        "Fail connecting",
+        "connect",
+        "not ready",
+        "timeout",
+        "no available",
+        "not healthy",
+        "channel",
+        "node offline",
+        "not online",
+    )
+    return any(sign.lower() in text.lower() for sign in signs)

@@ -1,0 +1,248 @@
+"""A gallery as one portable file: a zip archive of plain formats with checksums.
+
+Members: ``people.jsonl``, ``photos.jsonl`` (row ``i`` belongs to row ``i`` of the embeddings),
+``embeddings.npy`` (float16), ``thumbnails/<i>`` and ``manifest.json`` with the SHA-256 of every
+member. For an encrypted gallery the whole archive is sealed with the gallery key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import sqlite3
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from index.records import NewPhoto
+from index.sealed import SealedReader, SealedWriter, is_sealed
+from model.errors import BundleMismatch, GalleryError, WrongKey
+from model.types import Embedding
+
+if TYPE_CHECKING:
+    from index.gallery import Gallery
+
+FORMAT = "face-gallery"
+VERSION = 1
+
+_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
+               RuntimeError, TypeError, ValueError, sqlite3.Error, zipfile.BadZipFile)  # fmt: skip
+"""What reading a file raises that someone made to do harm: every field may be of any type."""
+
+
+def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
+    """Exports a gallery; the file appears under its name only when it is whole.
+
+    Args:
+        gallery: What to export. It must not change meanwhile: the export holds its write lock.
+        path: The file to write.
+        key: Seals the file, or None.
+    """
+    partial = path.with_name(path.name + ".part")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if key is None:
+                _write_archive(gallery, file)
+            else:
+                with SealedWriter(file, key) as stream:
+                    _write_archive(gallery, stream)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _write_archive(gallery: Gallery, stream: BinaryIO | SealedWriter) -> None:
+    with gallery.batch(), zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        counts, dimension = gallery.counts(), gallery.dimension() or 0
+        sums: dict[str, str] = {}
+
+        def member(name: str, parts: Iterable[bytes]) -> None:
+            digest = hashlib.sha256()
+            with archive.open(name, "w", force_zip64=True) as target:
+                for part in parts:
+                    digest.update(part)
+                    target.write(part)
+            sums[name] = digest.hexdigest()
+
+        member("people.jsonl", _people_lines(gallery))
+        member("photos.jsonl", _photo_lines(gallery))
+        member("embeddings.npy", _embedding_bytes(gallery, counts.photos, dimension))
+        for row, photo_id in enumerate(_photo_ids(gallery)):
+            image = gallery.thumbnail(photo_id)
+            if image is not None:
+                member(f"thumbnails/{row}", [image])
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "gallery_id": gallery.gallery_id,
+            "model_id": gallery.model_id,
+            "dimension": dimension,
+            "people": counts.people,
+            "photos": counts.photos,
+            "sha256": sums,
+        }
+        archive.writestr("manifest.json", json.dumps(manifest, indent=1))
+
+
+def _people_lines(gallery: Gallery) -> Iterator[bytes]:
+    for person in gallery.iter_people():
+        fields = ("id", "name", "metadata", "consent")
+        line = json.dumps({name: getattr(person, name) for name in fields}, ensure_ascii=False)
+        yield line.encode() + b"\n"
+
+
+def _photo_ids(gallery: Gallery) -> Iterator[str]:
+    for chunk in gallery.iter_embeddings():
+        yield from map(str, chunk.ids.tolist())
+
+
+def _photo_lines(gallery: Gallery) -> Iterator[bytes]:
+    for chunk in gallery.iter_embeddings():
+        for photo in gallery.photos_by_number(chunk.ids.tolist()):
+            fields = ("person_id", "content_hash", "quality", "source_name")
+            line = json.dumps({name: getattr(photo, name) for name in fields}, ensure_ascii=False)
+            yield line.encode() + b"\n"
+
+
+def _embedding_bytes(gallery: Gallery, count: int, dimension: int) -> Iterator[bytes]:
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<f2", "fortran_order": False, "shape": (count, dimension)}
+    )
+    yield head.getvalue()
+    for chunk in gallery.iter_embeddings():
+        yield chunk.vectors.tobytes()
+
+
+def read(gallery: Gallery, path: Path, key: bytes | None, existing: str = "error") -> int:
+    """Imports an exported file; nothing is stored unless all of it is.
+
+    Args:
+        gallery: Where to add the people.
+        path: The exported file.
+        key: The gallery key, needed when the file is sealed.
+        existing: ``error`` or ``skip`` for people whose id is here already.
+
+    Returns:
+        The number of people added.
+
+    Raises:
+        GalleryError: If the file is damaged, or a person is here already.
+        BundleMismatch: If it holds embeddings of another model.
+        WrongKey: If it is sealed and the key does not open it.
+    """
+    if existing not in ("error", "skip"):
+        raise ValueError(f"existing must be 'error' or 'skip', got {existing!r}")
+    try:
+        with _opened(path, key) as archive:
+            manifest = _verify(archive, path)
+            if manifest["model_id"] != gallery.model_id:
+                raise BundleMismatch(
+                    f"The export {path} holds embeddings of the model {manifest['model_id']}, "
+                    f"the gallery those of {gallery.model_id}.",
+                    gallery=gallery.model_id,
+                    model=manifest["model_id"],
+                )
+            return _import(gallery, archive, manifest, path, existing)
+    except _UNREADABLE as error:
+        raise GalleryError(f"The export {path} cannot be read: {error}.") from error
+
+
+@contextmanager
+def _opened(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
+    with open(path, "rb") as file:
+        if not is_sealed(path):
+            yield zipfile.ZipFile(file)
+        elif key is None:
+            raise WrongKey(f"The export {path} is encrypted; open the gallery with its key.")
+        else:
+            yield zipfile.ZipFile(io.BufferedReader(SealedReader(file, key), 1 << 20))
+
+
+def _verify(archive: zipfile.ZipFile, path: Path) -> dict:
+    """Checks every member against the manifest before anything is used."""
+    if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+        # What is stored as it is cannot unfold to more than was sent.
+        raise GalleryError(f"The export {path} was packed by another program; use the original.")
+    manifest = json.loads(archive.read("manifest.json"))
+    if manifest["format"] != FORMAT or manifest["version"] > VERSION:
+        raise GalleryError(f"The export {path} was written by a newer program; use that one.")
+    names = set(archive.namelist()) - {"manifest.json"}
+    if names != set(manifest["sha256"]):
+        raise GalleryError(f"The export {path} is damaged: its list of contents does not fit.")
+    for name, wanted in manifest["sha256"].items():
+        with archive.open(name) as member:
+            if hashlib.file_digest(member, "sha256").hexdigest() != wanted:
+                raise GalleryError(f"The export {path} is damaged: {name} has a wrong checksum.")
+    return manifest
+
+
+def _checked_person(person: dict) -> dict:
+    texts = isinstance(person["name"], str) and isinstance(person["consent"], str)
+    if not texts or not isinstance(person["metadata"], dict) or not _ID.fullmatch(person["id"]):
+        raise ValueError(f"the record {person!r:.100} is not a person's")
+    return person
+
+
+def _checked_photo(photo: dict) -> dict:
+    texts = isinstance(photo["content_hash"], str) and isinstance(photo["source_name"], str)
+    quality = photo["quality"]
+    if not texts or not (quality is None or 0 <= quality <= 1):
+        raise ValueError(f"the record {photo!r:.100} is not a photo's")
+    return photo
+
+
+def _import(
+    gallery: Gallery, archive: zipfile.ZipFile, manifest: dict, path: Path, existing: str
+) -> int:
+    rows_of: dict[str, list[tuple[int, dict]]] = {}
+    with archive.open("photos.jsonl") as lines:
+        for row, line in enumerate(lines):
+            photo = _checked_photo(json.loads(line))
+            rows_of.setdefault(photo.pop("person_id"), []).append((row, photo))
+    with archive.open("embeddings.npy") as file:
+        vectors = np.lib.format.read_array(file, allow_pickle=False)
+    pictures = set(archive.namelist())
+    added = 0
+    with gallery.batch(), archive.open("people.jsonl") as lines:
+        for line in lines:
+            person = _checked_person(json.loads(line))
+            if gallery.get_many([person["id"]]):
+                if existing == "skip":
+                    continue
+                raise GalleryError(
+                    f"The person {person['id']} of the export {path} is in the gallery already. "
+                    "Import with existing='skip' to leave such people as they are."
+                )
+            photos = [
+                NewPhoto(
+                    Embedding(vectors[row].astype(np.float32), manifest["model_id"]),
+                    thumbnail=archive.read(name)
+                    if (name := f"thumbnails/{row}") in pictures
+                    else None,
+                    **photo,
+                )
+                for row, photo in rows_of.get(person["id"], [])
+            ]
+            gallery.enroll(
+                person["name"],
+                photos,
+                person["metadata"],
+                person["consent"],
+                person_id=person["id"],
+            )
+            added += 1
+    return added

@@ -1,0 +1,223 @@
+"""Search by person: who is this, among everyone enrolled, or nobody?"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from index.follow import catch_up, open_index, save_cache
+from index.fusion import DEFAULT_FUSION, Fusion, fuse, strangers
+from index.gallery import Gallery
+from index.vectors import IndexStats, VectorIndex
+from model.errors import BundleMismatch, FaceError
+from model.types import Embedding, Match
+
+log = logging.getLogger(__name__)
+
+Threshold = float | Callable[[int], float]
+"""A score, or a function from the number of strangers a search meets to a score."""
+
+_SAVE_AFTER = 1000
+"""Changes after which the cache file is written again, for galleries of up to 100,000 photos;
+one percent of the photos for larger ones."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The answer to one search.
+
+    Attributes:
+        matches: People at or above the threshold, best first; empty means "unknown".
+        nearest: The nearest people whatever their score, best first.
+        threshold: The score that was needed.
+        people: Number of people searched.
+        strangers: How many comparisons with strangers the search is worth; see
+            :func:`index.fusion.strangers`.
+    """
+
+    matches: tuple[Match, ...]
+    nearest: tuple[Match, ...]
+    threshold: float
+    people: int
+    strangers: int
+
+    @property
+    def known(self) -> bool:
+        return bool(self.matches)
+
+
+class PeopleSearch:
+    """A gallery with its index, kept in step; made for many threads.
+
+    Args:
+        gallery: The source of truth.
+        index: An index of it.
+        fusion: How the photos of a person make one score.
+    """
+
+    def __init__(
+        self, gallery: Gallery, index: VectorIndex, *, fusion: Fusion = DEFAULT_FUSION
+    ) -> None:
+        self.gallery = gallery
+        self.index = index
+        self.fusion = fusion
+        self._sync_lock = threading.Lock()
+        self._unsaved = 0
+        self._saving: threading.Thread | None = None
+
+    @classmethod
+    def open(
+        cls,
+        gallery: Gallery,
+        url: str = "faiss",
+        *,
+        dimension: int | None = None,
+        fusion: Fusion = DEFAULT_FUSION,
+        progress: bool = False,
+    ) -> PeopleSearch:
+        """Opens the index of a gallery; see :func:`index.follow.open_index`."""
+        index = open_index(gallery, url, dimension=dimension, progress=progress)
+        return cls(gallery, index, fusion=fusion)
+
+    def sync(self) -> int:
+        """Brings the index up to date with every commit of this or another process.
+
+        Returns:
+            The number of changes applied.
+        """
+        with self._sync_lock:
+            applied = catch_up(self.gallery, self.index)
+            self._unsaved += applied
+        if self._unsaved > max(_SAVE_AFTER, len(self.index) // 100):
+            self._save_in_background()
+        return applied
+
+    def search(
+        self, query: Embedding, k: int = 5, *, threshold: Threshold, fusion: Fusion | None = None
+    ) -> SearchResult:
+        """Finds the people nearest to a face.
+
+        Args:
+            query: The face.
+            k: How many people at most.
+            threshold: The score a match needs, or a function of the number of strangers met.
+            fusion: Another way to fuse photos than this object's own.
+
+        Raises:
+            BundleMismatch: If the face was embedded by another model.
+        """
+        return self.search_many([query], k, threshold=threshold, fusion=fusion)[0]
+
+    def search_many(
+        self,
+        queries: Sequence[Embedding],
+        k: int = 5,
+        *,
+        threshold: Threshold,
+        fusion: Fusion | None = None,
+    ) -> list[SearchResult]:
+        """Finds the people nearest to each of several faces; see :meth:`search`."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        for query in queries:
+            if query.model_id != self.gallery.model_id:
+                raise BundleMismatch(
+                    f"The face was embedded by the model {query.model_id}, the gallery holds "
+                    f"embeddings of {self.gallery.model_id}.",
+                    gallery=self.gallery.model_id,
+                    model=query.model_id,
+                )
+        self.sync()
+        fusion = fusion or self.fusion
+        held = self.gallery.counts()
+        met = strangers(fusion, held.people, held.photos)
+        needed = threshold(met) if callable(threshold) else float(threshold)
+        if not queries or not len(self.index):
+            return [SearchResult((), (), needed, held.people, met) for _ in queries]
+        vectors = np.stack([np.asarray(query.vector, np.float32) for query in queries])
+        candidates = self._candidates(vectors, max(2 * k, 10))
+        results = []
+        for vector, person_ids in zip(vectors, candidates, strict=True):
+            nearest = self._rank(vector, person_ids, k, fusion)
+            matches = tuple(match for match in nearest if match.score >= needed)
+            results.append(SearchResult(matches, nearest, needed, held.people, met))
+        return results
+
+    def stats(self) -> IndexStats:
+        """What the index is and holds."""
+        return self.index.stats()
+
+    def save(self) -> bool:
+        """Saves the index for the next start, if it lives in this process."""
+        with self._sync_lock:
+            self._unsaved = 0
+            return save_cache(self.gallery, self.index)
+
+    def close(self) -> None:
+        """Saves the index if it changed and ends background work; the gallery stays open."""
+        if self._saving is not None:
+            self._saving.join()
+        cached = any(self.gallery.folder.glob("index.cache"))
+        if self._unsaved or not cached:
+            self.save()
+        self.index.close()
+
+    def _candidates(self, vectors: np.ndarray, wanted: int) -> list[list[str]]:
+        """People behind the nearest photos of each query, best photo first."""
+        held = len(self.index)
+        photos = min(held, 4 * wanted)
+        while True:
+            _, ids = self.index.search(vectors, photos)
+            owners = self.gallery.owners(np.unique(ids[ids >= 0]).tolist())
+            # dict keeps the first occurrence, and with it the order of the best photos.
+            found = [
+                list(dict.fromkeys(owners[i] for i in row if i in owners))[:wanted]
+                for row in ids.tolist()
+            ]
+            # People with many photos can fill the list: look further until there are enough.
+            if photos >= held or all(len(people) >= wanted for people in found):
+                return found
+            photos = min(held, 8 * photos)
+
+    def _rank(
+        self, vector: np.ndarray, person_ids: list[str], k: int, fusion: Fusion
+    ) -> tuple[Match, ...]:
+        """Scores people exactly, from the gallery's own vectors of all their photos."""
+        rows = self.gallery.vectors_of_people(person_ids)
+        owners = np.array(rows.people)
+        scored = []
+        for person_id in person_ids:
+            mine = np.flatnonzero(owners == person_id)
+            if len(mine):
+                photos = rows.vectors[mine].astype(np.float32)
+                best = int(rows.ids[mine[int(np.argmax(photos @ vector))]])
+                scored.append((fuse(vector, photos, fusion), person_id, best))
+        scored.sort(key=lambda item: -item[0])
+        known = self.gallery.get_many([person_id for _, person_id, _ in scored[:k]])
+        following = [score for score, _, _ in scored[1:]] + [None]
+        return tuple(
+            Match(
+                person_id=person_id,
+                name=known[person_id].name,
+                score=score,
+                photo_id=str(photo),
+                margin=None if after is None else score - after,
+            )
+            for (score, person_id, photo), after in zip(scored, following, strict=True)
+            if person_id in known
+        )
+
+    def _save_in_background(self) -> None:
+        if self._saving is None or not self._saving.is_alive():
+            self._saving = threading.Thread(target=self._try_to_save, daemon=True)
+            self._saving.start()
+
+    def _try_to_save(self) -> None:
+        try:
+            self.save()
+        except (FaceError, OSError) as error:
+            log.warning("the index cache was not saved: %s", error)

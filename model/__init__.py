@@ -1,0 +1,1 @@
+"""Pixels to a calibrated decision. Knows no storage, no web, no training."""

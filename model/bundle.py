@@ -1,0 +1,313 @@
+"""A model on disk: weights, preprocessing, calibration and card in one verified folder.
+
+``model_id`` is a hash of everything that decides what vector a crop becomes. Whatever is
+derived from those vectors carries it, so results of two models cannot be mixed unnoticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from model.errors import BundleError
+from model.network import Architecture, build
+from model.preprocess import Preprocessing
+from model.types import CROP_SIZE
+
+if TYPE_CHECKING:
+    from model.calibration import Calibration
+
+FORMAT = 1
+ALIGNMENT = {"template": "arcface-5-point", "size": CROP_SIZE}
+DEFAULT = Path(__file__).parent / "bundles" / "default"
+
+MANIFEST, CALIBRATION, CARD = "bundle.json", "calibration.json", "README.md"
+WEIGHTS, GRAPH = "weights.safetensors", "graph.onnx"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One model, as read from its folder.
+
+    Attributes:
+        path: The folder.
+        name: What people call it.
+        model_id: SHA-256 over weights, architecture, preprocessing and alignment.
+        architecture: The network, or None for an imported ONNX graph.
+        preprocessing: How crops become its input.
+        provenance: Where the weights come from: data, recipe, terms.
+        metrics: Measured figures, each with its split, n and interval.
+        versions: Libraries it was made with.
+    """
+
+    path: Path
+    name: str
+    model_id: str
+    architecture: Architecture | None
+    preprocessing: Preprocessing
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] = DEFAULT) -> Bundle:
+        """Read and verify a bundle.
+
+        Raises:
+            BundleError: It is missing, incomplete, changed since it was saved, or newer than
+                this code.
+        """
+        folder = Path(path)
+        manifest = _read_manifest(folder)
+        for name, digest in manifest["files"].items():
+            _verify(folder / name, digest)
+        architecture = manifest["architecture"]
+        bundle = cls(
+            path=folder,
+            name=manifest["name"],
+            model_id=manifest["model_id"],
+            architecture=Architecture(**architecture) if architecture else None,
+            preprocessing=Preprocessing.from_dict(manifest["preprocessing"]),
+            provenance=manifest["provenance"],
+            metrics=manifest["metrics"],
+            versions=manifest["versions"],
+        )
+        actual = _model_id(
+            (folder / bundle.core_file).read_bytes(), architecture, bundle.preprocessing
+        )
+        if actual != bundle.model_id or manifest["alignment"] != ALIGNMENT:
+            raise BundleError(
+                f"{folder} names model {bundle.model_id[:12]}, but its contents are another model: "
+                "weights, preprocessing or alignment were changed. Restore it from its source."
+            )
+        return bundle
+
+    @property
+    def core_file(self) -> str:
+        return WEIGHTS if self.architecture else GRAPH
+
+    @property
+    def dim(self) -> int | None:
+        """Length of an embedding; None for an imported graph, which only knows when run."""
+        return self.architecture.dim if self.architecture else None
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The calibration stored with the model, or None."""
+        from model.calibration import Calibration
+
+        file = self.path / CALIBRATION
+        return Calibration.load(file, model_id=self.model_id) if file.exists() else None
+
+    @property
+    def card(self) -> str:
+        """The model card, Markdown."""
+        return (self.path / CARD).read_text(encoding="utf-8")
+
+    def network(self) -> nn.Module:
+        """The network with its weights, in evaluation mode, float32 on the CPU."""
+        if self.architecture is None:
+            raise BundleError(f"{self.name} is an imported ONNX graph and has no torch network.")
+        try:
+            state = load((self.path / WEIGHTS).read_bytes())
+            net = build(self.architecture)
+            net.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+        except (SafetensorError, RuntimeError) as error:
+            raise BundleError(f"The weights of {self.name} do not fit: {error}") from error
+        return net.eval()
+
+    def graph(self) -> bytes:
+        """The ONNX graph of an imported bundle."""
+        return (self.path / GRAPH).read_bytes()
+
+    def with_calibration(self, calibration: Calibration) -> Bundle:
+        """Store a calibration made for this model beside it, replacing any other."""
+        calibration.check_model(self.model_id)
+        return self._rewritten(self._manifest(), {CALIBRATION: calibration.to_json().encode()})
+
+    def with_card(
+        self, card: str, *, metrics: Mapping[str, Any], pictures: Mapping[str, bytes] | None = None
+    ) -> Bundle:
+        """Store a new card, the figures it quotes and the pictures it shows, by file name."""
+        manifest = self._manifest() | {"metrics": dict(metrics)}
+        return self._rewritten(manifest, {CARD: card.encode(), **(pictures or {})})
+
+    def _rewritten(self, manifest: dict[str, Any], changed: Mapping[str, bytes]) -> Bundle:
+        kept = {file.name: file.read_bytes() for file in self.path.iterdir()}
+        del kept[MANIFEST]
+        _write(self.path, manifest, {**kept, **changed})
+        return Bundle.load(self.path)
+
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "model_id": self.model_id,
+            "architecture": self.architecture.to_dict() if self.architecture else None,
+            "preprocessing": self.preprocessing.to_dict(),
+            "alignment": ALIGNMENT,
+            "provenance": dict(self.provenance),
+            "metrics": dict(self.metrics),
+            "versions": dict(self.versions),
+        }
+
+
+def save_network(
+    path: str | os.PathLike[str],
+    net: nn.Module,
+    preprocessing: Preprocessing,
+    *,
+    name: str,
+    card: str,
+    provenance: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    mantissa_bits: int = 10,
+) -> Bundle:
+    """Write a network as a bundle, atomically, and read it back.
+
+    Args:
+        path: Folder to create or replace.
+        net: A network from :func:`model.network.build`.
+        preprocessing: The input it was trained with.
+        name: What people call it.
+        card: The model card, Markdown.
+        provenance: Where the weights come from.
+        metrics: Measured figures.
+        mantissa_bits: fp16 mantissa bits kept in weight matrices, 1 to 10. Seven pack a
+            quarter smaller and move an embedding by less than fp16 itself does on a GPU.
+    """
+    state = {key: _compact(tensor, mantissa_bits) for key, tensor in net.state_dict().items()}
+    architecture = net.architecture.to_dict()
+    return _save(
+        Path(path), WEIGHTS, save(state), architecture, preprocessing, name, card, provenance,
+        metrics,
+    )  # fmt: skip
+
+
+def save_graph(
+    path: str | os.PathLike[str],
+    graph: bytes,
+    preprocessing: Preprocessing,
+    *,
+    name: str,
+    card: str,
+    provenance: Mapping[str, Any] | None = None,
+) -> Bundle:
+    """Write a mended foreign ONNX graph as a bundle, atomically, and read it back."""
+    return _save(Path(path), GRAPH, graph, None, preprocessing, name, card, provenance, None)
+
+
+def _save(
+    folder: Path,
+    core_file: str,
+    core: bytes,
+    architecture: dict[str, Any] | None,
+    preprocessing: Preprocessing,
+    name: str,
+    card: str,
+    provenance: Mapping[str, Any] | None,
+    metrics: Mapping[str, Any] | None,
+) -> Bundle:
+    bundle = Bundle(
+        path=folder,
+        name=name,
+        model_id=_model_id(core, architecture, preprocessing),
+        architecture=Architecture(**architecture) if architecture else None,
+        preprocessing=preprocessing,
+        provenance=provenance or {},
+        metrics=metrics or {},
+        versions={package: version(package) for package in ("torch", "torchvision", "onnx")},
+    )
+    _write(folder, bundle._manifest(), {core_file: core, CARD: card.encode()})
+    return Bundle.load(folder)
+
+
+def _write(folder: Path, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
+    """Build the new folder beside the old one, then swap; a crash leaves one of the two."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    manifest = {**manifest, "files": {name: _sha256(data) for name, data in files.items()}}
+    manifest["digest"] = _digest(manifest)
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    try:
+        for name, data in {**files, MANIFEST: text.encode()}.items():
+            with (fresh / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        fresh.chmod(0o755)
+        if folder.exists():
+            retired = fresh.with_name(fresh.name + "-old")
+            os.rename(folder, retired)
+            os.rename(fresh, folder)
+            shutil.rmtree(retired)
+        else:
+            os.rename(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise BundleError(f"{folder} is not a model bundle: it has no {MANIFEST}.")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        newer = int(manifest["format"]) > FORMAT
+    except (ValueError, KeyError, TypeError) as error:
+        raise BundleError(f"{file} is damaged and cannot be read: {error}") from error
+    if newer:
+        raise BundleError(
+            f"{folder} has bundle format {manifest['format']}, this version reads up to {FORMAT}. "
+            "Update the program."
+        )
+    if manifest.pop("digest", None) != _digest(manifest):
+        raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
+    return manifest
+
+
+def _verify(file: Path, digest: str) -> None:
+    if not file.is_file():
+        raise BundleError(f"The bundle lacks {file.name} ({file}). Restore it from its source.")
+    if _sha256(file.read_bytes()) != digest:
+        raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
+
+
+def _model_id(
+    core: bytes, architecture: dict[str, Any] | None, preprocessing: Preprocessing
+) -> str:
+    described = json.dumps([architecture, preprocessing.to_dict(), ALIGNMENT], sort_keys=True)
+    return _sha256(core + described.encode())
+
+
+def _compact(tensor: Tensor, mantissa_bits: int) -> Tensor:
+    """fp16 with a shortened mantissa for weight matrices; vectors and counters stay as they are."""
+    if tensor.ndim < 2 or not tensor.is_floating_point():
+        return tensor.contiguous()
+    if not 1 <= mantissa_bits <= 10:
+        raise ValueError(f"mantissa_bits is {mantissa_bits}; it must be between 1 and 10")
+    mantissa, exponent = torch.frexp(tensor.float())
+    steps = 2.0 ** (mantissa_bits + 1)
+    return torch.ldexp(torch.round(mantissa * steps) / steps, exponent).half().contiguous()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    return _sha256(json.dumps(manifest, sort_keys=True, ensure_ascii=False).encode())

@@ -1,0 +1,29 @@
+"""Genuine and impostor scores -> d', thresholds, error rates, decisions."""
+
+from __future__ import annotations
+
+from model.calibration.calibration import Calibration
+from model.calibration.parts import (
+    TARGETS,
+    ErrorCurves,
+    Estimate,
+    GroupRates,
+    Histograms,
+    QualityBin,
+    SearchThreshold,
+    Summary,
+    Threshold,
+)
+
+__all__ = [
+    "TARGETS",
+    "Calibration",
+    "ErrorCurves",
+    "Estimate",
+    "GroupRates",
+    "Histograms",
+    "QualityBin",
+    "SearchThreshold",
+    "Summary",
+    "Threshold",
+]

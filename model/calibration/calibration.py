@@ -1,0 +1,299 @@
+"""Scores to decisions whose error rates were measured, with the right to say "inconclusive".
+
+Thresholds are chosen on one half of the people and every rate quoted for them is measured on
+the other half. Rates at a single score use all pairs: no choice was made there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.calibration.files import as_text, decode, encode
+from model.calibration.fit import draw_photos, fit_embeddings, fit_scores
+from model.calibration.parts import Parts
+from model.calibration.rates import Rates
+from model.calibration.scores import Progress
+from model.calibration.words import calibration_warnings, verdict_reasons
+from model.errors import BundleMismatch, CalibrationError
+from model.types import Decision, Verdict
+
+FORMAT = 1
+CODE_VERSION = "1"
+"""Raised when the same scores would give another calibration."""
+
+TARGET_FNMR = 0.01
+MAX_PHOTOS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration(Rates):
+    """What a model's scores mean, measured on people it never saw.
+
+    Attributes:
+        model_id: The model that made the embeddings.
+        protocol: In words, which people and pairs were used.
+        data_fingerprint: Hash of the photos.
+        created: ISO date and time, UTC.
+        photos: Number of photos; 0 if only scores were given.
+        seed: Seed of the split into halves.
+        warnings: Sentences on what to beware of.
+    """
+
+    model_id: str
+    protocol: str
+    data_fingerprint: str
+    created: str
+    photos: int
+    seed: int
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        embeddings: np.ndarray,
+        labels: np.ndarray,
+        *,
+        model_id: str,
+        quality: np.ndarray | None = None,
+        groups: Sequence[str] | None = None,
+        protocol: str,
+        data_fingerprint: str,
+        seed: int = 0,
+        max_photos: int | None = MAX_PHOTOS,
+        progress: Progress | None = None,
+    ) -> Calibration:
+        """Measure all pairs of labelled photos of people the model was not trained on.
+
+        Pairs grow with the square of a person's photos: one man has 58% of all same-person
+        pairs in LFW, and the rates would be his. So of many photos of a person a few are drawn.
+
+        Args:
+            embeddings: float32 ``(N, D)`` unit vectors.
+            labels: int ``(N,)``, equal for photos of one person.
+            model_id: The model that made them.
+            quality: ``(N,)`` quality scores in ``[0, 1]``, or None.
+            groups: ``N`` group names the user supplied, empty where unknown, or None.
+            protocol: In words, which people and photos these are.
+            data_fingerprint: Hash of the photos.
+            seed: Seed of the split into halves, the photos drawn, and the bootstrap.
+            max_photos: Most photos of one person that are used; None for all.
+            progress: Called with pairs done and pairs in all.
+
+        Raises:
+            CalibrationError: There are too few people or photos.
+        """
+        embeddings, labels = np.asarray(embeddings), np.asarray(labels)
+        if embeddings.ndim != 2 or labels.shape != (len(embeddings),):
+            raise ValueError(
+                f"embeddings must be (N, D) with N labels; got {embeddings.shape}, {labels.shape}"
+            )
+        lengths = np.linalg.norm(embeddings, axis=1)
+        if not np.allclose(lengths, 1, atol=1e-3):
+            raise ValueError("embeddings must be unit vectors; divide them by their length")
+        for name, column in (("quality", quality), ("groups", groups)):
+            if column is not None and len(column) != len(labels):
+                raise ValueError(f"{name} has {len(column)} entries for {len(labels)} photos")
+        if max_photos is not None:
+            rows = draw_photos(labels, max_photos, seed)
+            protocol += f"; at most {max_photos} photos of a person"
+            embeddings, labels = embeddings[rows], labels[rows]
+            quality = None if quality is None else np.asarray(quality)[rows]
+            groups = None if groups is None else np.asarray(groups)[rows]
+        parts = fit_embeddings(embeddings, labels, quality, groups, seed, progress)
+        return cls._of(parts, model_id, protocol, data_fingerprint, len(labels), seed)
+
+    @classmethod
+    def from_scores(
+        cls,
+        genuine: np.ndarray,
+        impostor: np.ndarray,
+        *,
+        model_id: str,
+        protocol: str,
+        data_fingerprint: str,
+        seed: int = 0,
+    ) -> Calibration:
+        """Measure scores of any tool, higher meaning more alike.
+
+        Whose pairs they are is unknown: intervals take pairs for independent and are too narrow.
+        """
+        for name, scores in (("genuine", genuine), ("impostor", impostor)):
+            if np.ndim(scores) != 1 or len(scores) < 4 or not np.isfinite(scores).all():
+                raise ValueError(f"{name} scores must be one row of at least 4 finite numbers")
+        parts = fit_scores(np.asarray(genuine), np.asarray(impostor), seed)
+        return cls._of(parts, model_id, protocol, data_fingerprint, 0, seed)
+
+    @classmethod
+    def _of(
+        cls, parts: Parts, model_id: str, protocol: str, fingerprint: str, photos: int, seed: int
+    ) -> Calibration:
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        # Through the file's form and back, so that what was fitted is what will be loaded.
+        parts = decode(encode(parts))
+        draft = cls(parts, model_id, protocol, fingerprint, created, photos, seed)
+        return replace(draft, warnings=calibration_warnings(draft))
+
+    def decide(
+        self,
+        score: float,
+        target_fmr: float = 1e-4,
+        *,
+        quality: float | None = None,
+        prior: float | None = None,
+        target_fnmr: float = TARGET_FNMR,
+    ) -> Verdict:
+        """Same person, different people, or inconclusive, with the evidence.
+
+        ``same`` from the threshold for ``target_fmr`` on, ``different`` below the score that
+        only ``target_fnmr`` of same-person pairs miss (if strangers are likelier there),
+        ``inconclusive`` between the two.
+
+        Args:
+            score: Cosine similarity of two embeddings of this calibration's model.
+            target_fmr: False-match rate to keep.
+            quality: The lower quality of the two photos, if known.
+            prior: Probability of "same person" before looking, if known.
+            target_fnmr: Share of same-person pairs that may be called different.
+        """
+        if not math.isfinite(score):
+            raise ValueError(f"score is {score}; it must be a finite number")
+        for name, value in (("prior", prior), ("target_fnmr", target_fnmr)):
+            if value is not None and not 0 < value < 1:
+                raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
+        limit = self.threshold(target_fmr)
+        accept = limit.threshold
+        reject = self._reject_below(target_fnmr)
+        bin_ = self._quality_bin(quality)
+        if bin_ is not None:
+            # Where poor photos make more errors than promised, both bars move apart.
+            calm = np.flatnonzero(bin_.curves.fmr.low <= target_fmr)
+            accept = max(accept, float(self.parts.scores[calm[0]]))
+            kept = np.flatnonzero(bin_.curves.fnmr.low <= target_fnmr)
+            reject = min(reject, float(self.parts.scores[kept[-1]]))
+        reject = min(reject, accept)
+        too_poor = bin_ is not None and quality < self.parts.quality[0].low
+        decision: Decision = "inconclusive"
+        if not too_poor and score >= accept:
+            decision = "same"
+        elif not too_poor and score < reject:
+            decision = "different"
+        ratio = self.likelihood_ratio(score)
+        summary = self.parts.summary
+        pooled = math.sqrt((summary.genuine.std**2 + summary.impostor.std**2) / 2)
+        verdict = Verdict(
+            decision=decision,
+            score=float(score),
+            threshold=accept,
+            reject_below=reject,
+            target_fmr=target_fmr,
+            fmr=self.fmr_at(score, quality),
+            fnmr=self.fnmr_at(score, quality),
+            likelihood_ratio=ratio,
+            posterior=None if prior is None else ratio * prior / (ratio * prior + 1 - prior),
+            prior=prior,
+            d_genuine=(score - summary.genuine.mean) / pooled,
+            d_impostor=(score - summary.impostor.mean) / pooled,
+            supported=limit.supported,
+            calibration_id=self.id,
+            model_id=self.model_id,
+        )
+        reasons = verdict_reasons(verdict, limit, quality, too_poor)
+        return replace(verdict, reasons=reasons)
+
+    @cached_property
+    def id(self) -> str:
+        """Short hash of the contents."""
+        text = json.dumps(self._contents(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def check_model(self, model_id: str) -> None:
+        """Raise `BundleMismatch` unless this calibration was made for ``model_id``."""
+        if model_id != self.model_id:
+            raise BundleMismatch(
+                f"The calibration {self.id} was measured with model {self.model_id[:12]}, not with "
+                f"{model_id[:12]}. Calibrate this model: python -m training calibrate.",
+                expected=model_id,
+                found=self.model_id,
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"id": self.id, **self._contents()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Calibration:
+        """Rebuild a calibration; `CalibrationError` if it is newer, incomplete or changed."""
+        if data.get("format", FORMAT + 1) > FORMAT:
+            raise CalibrationError(
+                f"This calibration has format {data.get('format')}; this version reads up to "
+                f"{FORMAT}. Update the program or calibrate again."
+            )
+        try:
+            calibration = cls._from_contents(data)
+            found = calibration.id
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise CalibrationError(f"The calibration is incomplete: {error!r}.") from error
+        if data.get("id") != found:
+            raise CalibrationError(
+                f"The calibration names itself {data.get('id')} but its contents are {found}: it "
+                "was changed after it was made. Calibrate again."
+            )
+        return calibration
+
+    def to_json(self) -> str:
+        """The file's text, made to be read by people too."""
+        return as_text(self.to_dict())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the calibration, replacing the file in one step."""
+        target = Path(path)
+        partial = target.with_name(target.name + ".partial")
+        partial.write_text(self.to_json(), encoding="utf-8")
+        os.replace(partial, target)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], model_id: str | None = None) -> Calibration:
+        """Read a calibration.
+
+        Raises:
+            CalibrationError: It cannot be read or was changed.
+            BundleMismatch: It was made for another model than ``model_id``.
+        """
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CalibrationError(f"The calibration {path} cannot be read: {error}.") from error
+        calibration = cls.from_dict(data)
+        if model_id is not None:
+            calibration.check_model(model_id)
+        return calibration
+
+    def _contents(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "code_version": CODE_VERSION,
+            "model_id": self.model_id,
+            "protocol": self.protocol,
+            "data_fingerprint": self.data_fingerprint,
+            "created": self.created,
+            "photos": self.photos,
+            "seed": self.seed,
+            "warnings": list(self.warnings),
+            "targets": [target.to_dict() for target in self.targets],
+            **encode(self.parts),
+        }
+
+    @classmethod
+    def _from_contents(cls, data: dict[str, Any]) -> Calibration:
+        names = "model_id", "protocol", "data_fingerprint", "created", "photos", "seed"
+        return cls(decode(data), *(data[name] for name in names), tuple(data["warnings"]))

@@ -1,0 +1,95 @@
+"""A calibration's measured parts as JSON and back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from model.calibration.intervals import RateCurve
+from model.calibration.likelihood import LikelihoodRatio
+from model.calibration.parts import (
+    ErrorCurves,
+    GroupRates,
+    Histograms,
+    Parts,
+    QualityBin,
+    Summary,
+    significant,
+)
+from model.calibration.tail import Tail
+
+
+def encode(parts: Parts) -> dict[str, Any]:
+    """The parts as plain values, most telling first; intervals to five digits."""
+    return {
+        "people": parts.people,
+        "genuine_people": parts.genuine_people,
+        "genuine_pairs": parts.everyone.fnmr.trials,
+        "impostor_pairs": parts.everyone.fmr.trials,
+        "largest_share": parts.largest_share,
+        "summary": asdict(parts.summary),
+        "likelihood": asdict(parts.likelihood),
+        "reliability": [list(row) for row in parts.reliability],
+        "tail": asdict(parts.tail),
+        "histograms": asdict(parts.histograms),
+        "groups": [asdict(row) for row in parts.groups],
+        "scores": parts.scores.tolist(),
+        "fit": _short(parts.fit).to_dict(),
+        "held_out": _short(parts.held_out).to_dict(),
+        "everyone": _short(parts.everyone).to_dict(),
+        "quality": [replace(row, curves=_short(row.curves)).to_dict() for row in parts.quality],
+    }
+
+
+def decode(data: dict[str, Any]) -> Parts:
+    """The inverse of `encode`."""
+    ratio = dict(data["likelihood"])
+    for name in ("scores", "log10"):
+        ratio[name] = tuple(ratio[name])
+    return Parts(
+        scores=np.asarray(data["scores"], float),
+        fit=ErrorCurves.from_dict(data["fit"]),
+        held_out=ErrorCurves.from_dict(data["held_out"]),
+        everyone=ErrorCurves.from_dict(data["everyone"]),
+        summary=Summary.from_dict(data["summary"]),
+        likelihood=LikelihoodRatio(**ratio),
+        reliability=tuple(tuple(row) for row in data["reliability"]),
+        tail=Tail(**data["tail"]),
+        histograms=Histograms.from_dict(data["histograms"]),
+        people=data["people"],
+        genuine_people=data["genuine_people"],
+        largest_share=data["largest_share"],
+        quality=tuple(QualityBin.from_dict(row) for row in data["quality"]),
+        groups=tuple(GroupRates.from_dict(row) for row in data["groups"]),
+    )
+
+
+def as_text(value: Any, indent: int = 0) -> str:
+    """JSON with one line for each field, and rows of numbers kept on one line."""
+    if not isinstance(value, dict | list) or _is_row(value):
+        return json.dumps(value, ensure_ascii=False)
+    pad = " " * (indent + 2)
+    if isinstance(value, dict):
+        lines = [f"{json.dumps(key)}: {as_text(item, indent + 2)}" for key, item in value.items()]
+        opening, closing = "{", "}"
+    else:
+        lines = [as_text(item, indent + 2) for item in value]
+        opening, closing = "[", "]"
+    ending = "\n" + " " * indent + closing + ("" if indent else "\n")
+    return opening + "\n" + ",\n".join(pad + line for line in lines) + ending
+
+
+def _is_row(value: dict | list) -> bool:
+    items = value.values() if isinstance(value, dict) else value
+    return not any(isinstance(item, dict | list | str) for item in items)
+
+
+def _short(curves: ErrorCurves) -> ErrorCurves:
+    def shorten(curve: RateCurve) -> RateCurve:
+        rows = (significant(row) for row in (curve.low, curve.high, curve.effective))
+        return RateCurve(curve.errors, curve.trials, *(np.asarray(row) for row in rows))
+
+    return ErrorCurves(shorten(curves.fmr), shorten(curves.fnmr))

@@ -1,0 +1,185 @@
+"""Scores to the parts of a calibration: halves, knots, curves, quality and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from model.calibration.intervals import RateCurve, independent_curve
+from model.calibration.likelihood import fit_likelihood, reliability
+from model.calibration.parts import TARGETS, ErrorCurves, Histograms, Parts, significant
+from model.calibration.person_counts import count_people
+from model.calibration.rates import Rates
+from model.calibration.scores import Collection, Progress, Sample, histograms
+from model.calibration.slices import by_group, by_quality
+from model.calibration.summary import bootstrap, error_curves, summarise
+from model.calibration.tail import fit_tail
+from model.errors import CalibrationError
+
+MIN_PEOPLE = 8
+KNOTS_PER_DECADE = 24
+
+
+def fit_embeddings(
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    quality: np.ndarray | None,
+    groups: Sequence[str] | None,
+    seed: int,
+    progress: Progress | None,
+) -> Parts:
+    """Measure all pairs of labelled embeddings; see `Calibration.fit`."""
+    half = split_people(labels, seed)
+    collection = Collection.of(embeddings, labels, half)
+    passes = 2 + (quality is not None) + (groups is not None)
+    report = _staged(progress, passes)
+
+    halves = histograms(collection, report(0))
+    for sample, name in zip(halves[:2], ("first", "second"), strict=True):
+        if sample.genuine.sum() == 0 or sample.impostor.sum() == 0:
+            raise CalibrationError(
+                f"The {name} half of the people has no pair of photos of one person, or of two "
+                "people. Give at least two photos each for a dozen people or more."
+            )
+    everyone = halves[0] + halves[1] + halves[2]
+    knots = choose_knots(everyone, halves[0])
+    within = np.array([[0, 2], [2, 1]])
+    counts = count_people(collection, knots, collection.half[collection.person], within, report(1))
+    together = counts[0] + counts[1] + counts[2]
+    curves = [error_curves(part) for part in (counts[0], counts[1], together)]
+    worth = curves[0].fnmr.effective.max(), curves[0].fmr.effective.max()
+    genuine_pairs = together.genuine.sum(axis=1)
+    parts = _assemble(knots, curves, halves, everyone, worth)
+    summary = replace(parts.summary, **bootstrap(together, knots, parts.summary, seed))
+    parts = replace(
+        parts,
+        summary=summary,
+        people=collection.people,
+        genuine_people=int((genuine_pairs > 0).sum()),
+        largest_share=float(genuine_pairs.max() / genuine_pairs.sum()),
+    )
+    if quality is not None:
+        parts = replace(parts, quality=by_quality(collection, knots, quality, report(2)))
+    if groups is not None:
+        marks = [target for target in Rates(parts).targets if not target.extrapolated]
+        found = by_group(collection, np.asarray(groups), marks, report(passes - 1))
+        parts = replace(parts, groups=found)
+    return parts
+
+
+def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
+    """Measure plain scores whose people are unknown; see `Calibration.from_scores`."""
+    rng = np.random.default_rng(seed)
+    sides = []
+    for scores in (genuine, impostor):
+        shuffled = rng.permutation(np.asarray(scores, float))
+        sides.append((shuffled[::2], shuffled[1::2]))
+    halves = [Sample.of(sides[0][at], sides[1][at]) for at in (0, 1)]
+    everyone = halves[0] + halves[1]
+    knots = choose_knots(everyone, halves[0])
+    curves = [_independent(part, knots) for part in (*halves, everyone)]
+    worth = float(halves[0].genuine.sum()), float(halves[0].impostor.sum())
+    return _assemble(knots, curves, halves, everyone, worth)
+
+
+def draw_photos(labels: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """Rows of at most ``most`` photos of each person, drawn at random, ascending."""
+    if most < 2:
+        raise ValueError(f"max_photos is {most}; it takes 2 photos to make a pair")
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    ranked = labels[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    sizes = np.diff(np.r_[starts, len(ranked)])
+    return np.sort(order[np.arange(len(ranked)) - np.repeat(starts, sizes) < most])
+
+
+def split_people(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Deal people into two halves with as many photos each, by photo count.
+
+    Returns:
+        int ``(N,)`` of 0 or 1: the half of each photo's person.
+    """
+    people, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(people) < MIN_PEOPLE:
+        raise CalibrationError(
+            f"{len(people)} people are too few to calibrate on; it takes {MIN_PEOPLE} to fill two "
+            "halves at all, and thousands to certify a false-match rate of 1 in 100,000."
+        )
+    rng = np.random.default_rng(seed)
+    ranked = np.lexsort([rng.random(len(people)), -counts])
+    half = np.empty(len(people), int)
+    for start in range(0, len(people), 2):
+        couple = ranked[start : start + 2]
+        half[couple] = rng.permutation(2)[: len(couple)]
+    return half[place]
+
+
+def choose_knots(everyone: Sample, first_half: Sample) -> np.ndarray:
+    """Scores at which rates are kept: dense where rates are small, exact at every target."""
+    matches, misses = everyone.false_matches, everyone.false_non_matches
+    picks = [np.array([0])]
+    for errors, side in ((matches[::-1], -1), (misses, 1)):
+        total = max(int(errors[-1]), 1)
+        levels = np.unique(
+            np.rint(np.logspace(0, np.log10(total), int(np.log10(total) * KNOTS_PER_DECADE) + 2))
+        )
+        at = np.minimum(np.searchsorted(errors, levels), len(errors) - 1)
+        picks.append(at if side == 1 else len(errors) - 1 - at)
+    span = np.linspace(everyone.values[0], everyone.values[-1], 128)
+    picks.append(np.searchsorted(everyone.values, span).clip(0, len(everyone.values) - 1))
+    fmr = first_half.false_matches / first_half.impostor.sum()
+    reached = [first_half.values[fmr <= target][:1] for target in TARGETS]
+    above = everyone.values[-1] + max(np.spacing(abs(everyone.values[-1])), 1 / 2**20)
+    return np.unique(np.r_[everyone.values[np.concatenate(picks)], *reached, above])
+
+
+def _assemble(
+    knots: np.ndarray,
+    curves: list[ErrorCurves],
+    halves: list[Sample],
+    everyone: Sample,
+    worth: tuple[float, float],
+) -> Parts:
+    ratio = fit_likelihood(halves[0], halves[1], worth, knots)
+    edges = np.linspace(everyone.values[0], knots[-1], 121)
+    drawn = [
+        np.histogram(everyone.values, edges, weights=n)[0].astype(int).tolist()
+        for n in (everyone.genuine, everyone.impostor)
+    ]
+    return Parts(
+        scores=knots,
+        fit=curves[0],
+        held_out=curves[1],
+        everyone=curves[2],
+        summary=summarise(everyone),
+        likelihood=ratio,
+        reliability=tuple(reliability(ratio, halves[1])),
+        tail=fit_tail(halves[0]),
+        histograms=Histograms(tuple(significant(edges, 7)), *(tuple(n) for n in drawn)),
+        people=0,
+        genuine_people=0,
+        largest_share=0.0,
+    )
+
+
+def _independent(sample: Sample, knots: np.ndarray) -> ErrorCurves:
+    def curve(counts: np.ndarray, above: bool) -> RateCurve:
+        total = np.r_[0, counts.cumsum()]
+        below = total[np.searchsorted(sample.values, knots)]
+        return independent_curve(total[-1] - below if above else below, int(total[-1]))
+
+    return ErrorCurves(curve(sample.impostor, True), curve(sample.genuine, False))
+
+
+def _staged(progress: Progress | None, passes: int) -> Callable[[int], Progress | None]:
+    """One progress callback per pass over the pairs, all feeding the caller's."""
+
+    def stage(number: int) -> Progress | None:
+        if progress is None:
+            return None
+        return lambda done, total: progress(number * total + done, passes * total)
+
+    return stage

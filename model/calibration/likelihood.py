@@ -1,0 +1,157 @@
+"""Score -> likelihood ratio: how much likelier it is for one person than for two.
+
+The map never falls as the score rises. It is learnt on one half of the people and judged on
+the other by Cllr (Brümmer & du Preez, 2006): 0 is perfect, 1 is what a coin would do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import isotonic_regression, minimize
+
+from model.calibration.scores import Sample
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """A rising, piecewise linear map from score to ``log10`` of the likelihood ratio.
+
+    Attributes:
+        scores: Ascending scores.
+        log10: ``log10`` of the likelihood ratio at each; constant beyond both ends.
+        method: ``isotonic`` or ``logistic``, whichever did better on the other half.
+        cllr: Cost of the map on people it was not learnt from.
+        cllr_min: The least cost any rising map could have had on them.
+    """
+
+    scores: tuple[float, ...]
+    log10: tuple[float, ...]
+    method: str
+    cllr: float
+    cllr_min: float
+
+    def at(self, score: float | np.ndarray) -> np.ndarray:
+        """Likelihood ratio of one or many scores."""
+        return 10.0 ** np.interp(score, self.scores, self.log10)
+
+
+def fit_likelihood(
+    learn: Sample, check: Sample, worth: tuple[float, float], knots: np.ndarray
+) -> LikelihoodRatio:
+    """Learn a map on one sample of pairs and judge it on another.
+
+    Args:
+        learn: Scores to learn from.
+        check: Scores of other people.
+        worth: How many independent same-person and stranger pairs ``learn`` is worth. They
+            bound the ratio: no score proves more than one misleading pair more would deny.
+        knots: Ascending scores to which both samples are binned.
+    """
+    learn, check = _binned(learn, knots), _binned(check, knots)
+    maps = {"isotonic": _isotonic(learn, worth), "logistic": _logistic(learn, worth)}
+    costs = {name: _cllr(check, np.interp(check.values, *curve)) for name, curve in maps.items()}
+    method = min(costs, key=costs.__getitem__)
+    best = _isotonic(check, (np.inf, np.inf), step=True)
+    scores, log10 = maps[method]
+    return LikelihoodRatio(
+        tuple(np.round(scores, 7).tolist()),
+        tuple(np.round(log10, 5).tolist()),
+        method,
+        round(costs[method], 6),
+        round(_cllr(check, best[1]), 6),
+    )
+
+
+def reliability(
+    ratio: LikelihoodRatio, check: Sample, bins: int = 16, least: int = 10
+) -> list[tuple[float, float, int, int]]:
+    """Promised against observed ratios on ``check``, in groups of similar promise.
+
+    Groups are joined upwards until each holds ``least`` pairs of both kinds, without which no
+    ratio can be observed. A group's promise is the share of same-person pairs its ratios foretell
+    at even odds, again as a ratio.
+
+    Returns:
+        ``(promised log10 ratio, observed log10 ratio, same-person pairs, stranger pairs)`` of
+        each group, ascending.
+    """
+    promised = np.log10(ratio.at(check.values))
+    edges = np.linspace(promised[0], promised[-1], bins + 1)[1:-1]
+    group = np.searchsorted(edges, promised, side="right")
+    shares = check.genuine / check.genuine.sum(), check.impostor / check.impostor.sum()
+    rows, start = [], 0
+    for stop in [*np.searchsorted(group, np.arange(1, bins)), len(group)]:
+        same, apart = (int(n[start:stop].sum()) for n in (check.genuine, check.impostor))
+        if same >= least and apart >= least:
+            genuine, impostor = (part[start:stop] for part in shares)
+            share = 1 / (1 + 10.0 ** -promised[start:stop])
+            foretold = np.average(share, weights=genuine + impostor)
+            centre = float(np.log10(foretold / (1 - foretold)))
+            observed = float(np.log10(genuine.sum() / impostor.sum()))
+            rows.append((centre, observed, same, apart))
+            start = int(stop)
+    return rows
+
+
+def _binned(sample: Sample, knots: np.ndarray) -> Sample:
+    """The sample with every score moved to the middle of its bin."""
+    place = np.searchsorted(knots, sample.values, side="right")
+    middles = np.r_[knots[0], (knots[:-1] + knots[1:]) / 2, knots[-1]]
+    genuine, impostor = (
+        np.bincount(place, counts, len(knots) + 1) for counts in (sample.genuine, sample.impostor)
+    )
+    used = genuine + impostor > 0
+    values, at = np.unique(middles[used], return_inverse=True)
+    return Sample(values, np.bincount(at, genuine[used]), np.bincount(at, impostor[used]))
+
+
+def _isotonic(
+    sample: Sample, worth: tuple[float, float], step: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pool adjacent violators on the balanced share of same-person pairs."""
+    genuine = sample.genuine / sample.genuine.sum()
+    impostor = sample.impostor / sample.impostor.sum()
+    # One misleading pair at either end keeps the ratio finite and no bolder than the sample.
+    genuine = np.r_[1 / worth[0], genuine, 0.0]
+    impostor = np.r_[0.0, impostor, 1 / worth[1]]
+    weight = genuine + impostor
+    share = np.divide(genuine, weight, out=np.zeros_like(weight), where=weight > 0)
+    share[-1] = 1.0 if weight[-1] == 0 else share[-1]
+    fitted = isotonic_regression(share, weights=np.maximum(weight, 1e-300)).x[1:-1]
+    fitted = np.clip(fitted, 1e-12, 1 - 1e-12)
+    log10 = np.log10(fitted / (1 - fitted))
+    if step:
+        return sample.values, log10
+    _, starts, block = np.unique(log10, return_index=True, return_inverse=True)
+    inner = weight[1:-1]
+    centres = np.bincount(block, inner * sample.values) / np.bincount(block, inner)
+    return centres, log10[starts]
+
+
+def _logistic(sample: Sample, worth: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """A straight line in log odds, cut off at what the sample can tell."""
+    genuine = sample.genuine / sample.genuine.sum()
+    impostor = sample.impostor / sample.impostor.sum()
+    weight = genuine + impostor
+    centre = np.average(sample.values, weights=weight)
+    spread = np.sqrt(np.average((sample.values - centre) ** 2, weights=weight)) or 1.0
+    place = (sample.values - centre) / spread
+
+    def cost(line: np.ndarray) -> tuple[float, np.ndarray]:
+        odds = line[0] + line[1] * place
+        value = genuine @ np.logaddexp(0, -odds) + impostor @ np.logaddexp(0, odds)
+        slope = impostor / (1 + np.exp(-odds)) - genuine / (1 + np.exp(odds))
+        return float(value), np.array([slope.sum(), slope @ place])
+
+    found = minimize(cost, np.array([0.0, 1.0]), jac=True, bounds=[(None, None), (0, None)])
+    log10 = (found.x[0] + found.x[1] * place) / np.log(10)
+    return sample.values, np.clip(log10, -np.log10(worth[0]), np.log10(worth[1]))
+
+
+def _cllr(sample: Sample, log10: np.ndarray) -> float:
+    odds = log10 * np.log(10)
+    genuine = np.average(np.logaddexp(0, -odds), weights=sample.genuine)
+    impostor = np.average(np.logaddexp(0, odds), weights=sample.impostor)
+    return float((genuine + impostor) / 2 / np.log(2))

@@ -1,0 +1,224 @@
+"""What a calibration is made of: small frozen values that turn into JSON and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from model.calibration.intervals import RateCurve
+from model.calibration.likelihood import LikelihoodRatio
+from model.calibration.tail import Tail
+from model.types import Rate
+
+TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+"""False-match rates every calibration states a threshold for."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its 95% interval over people."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where a distribution of scores lies."""
+
+    mean: float
+    std: float
+    skew: float
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A score to accept from, and what was measured there on people it was not chosen on.
+
+    Attributes:
+        target_fmr: The false-match rate asked for.
+        threshold: Lowest score that counts as the same person.
+        fmr, fnmr: Rates measured at the threshold on the held-out half of the people.
+        supported: Whether the sample is large enough to certify the target.
+        extrapolated: Whether the threshold comes from the tail model instead of from counts.
+    """
+
+    target_fmr: float
+    threshold: float
+    fmr: Rate
+    fnmr: Rate
+    supported: bool
+    extrapolated: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class SearchThreshold(Threshold):
+    """A threshold for one search among many people.
+
+    Attributes:
+        gallery_size: People in the gallery.
+        target_fpir: Chance, for someone who is not in the gallery, of any match at all.
+        fpir: That chance at the threshold, from the held-out false-match rate.
+    """
+
+    gallery_size: int
+    target_fpir: float
+    fpir: Rate
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The two distributions in a few figures, beside what the Gaussian model makes of them."""
+
+    d_prime: Estimate
+    eer: Estimate
+    eer_threshold: float
+    genuine: Spread
+    impostor: Spread
+    gaussian_eer: float
+    gaussian_threshold: float
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Summary:
+        values = dict(data)
+        for name in ("d_prime", "eer"):
+            values[name] = Estimate(**values[name])
+        for name in ("genuine", "impostor"):
+            values[name] = Spread(**values[name])
+        return cls(**values)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorCurves:
+    """Both error rates of one population of pairs, at every knot."""
+
+    fmr: RateCurve
+    fnmr: RateCurve
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: _curve_to_dict(getattr(self, name)) for name in ("fmr", "fnmr")}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ErrorCurves:
+        return cls(_curve_from_dict(data["fmr"]), _curve_from_dict(data["fnmr"]))
+
+
+@dataclass(frozen=True, eq=False)
+class QualityBin:
+    """Pairs whose poorer photo has a quality in ``[low, high)``."""
+
+    low: float
+    high: float
+    curves: ErrorCurves
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high, **self.curves.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> QualityBin:
+        return cls(data["low"], data["high"], ErrorCurves.from_dict(data))
+
+
+@dataclass(frozen=True)
+class GroupRates:
+    """Error rates of one group, or between two, at one of the global thresholds.
+
+    Attributes:
+        groups: The groups of the two photos; equal within a group.
+        target_fmr, threshold: The global threshold.
+        people: People who have pairs here.
+        fmr, fnmr: Measured on the held-out half; None where there are too few people, and
+            no ``fnmr`` between groups.
+    """
+
+    groups: tuple[str, str]
+    target_fmr: float
+    threshold: float
+    people: int
+    fmr: Rate | None
+    fnmr: Rate | None
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GroupRates:
+        values = dict(data)
+        values["groups"] = tuple(values["groups"])
+        for name in ("fmr", "fnmr"):
+            values[name] = Rate(**values[name]) if values[name] else None
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Both distributions, coarse enough to draw.
+
+    Attributes:
+        edges: ``B + 1`` ascending scores.
+        genuine, impostor: ``B`` pair counts.
+    """
+
+    edges: tuple[float, ...]
+    genuine: tuple[int, ...]
+    impostor: tuple[int, ...]
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Histograms:
+        return cls(*(tuple(data[field.name]) for field in fields(cls)))
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Everything that was measured; `Calibration` adds what it was measured for.
+
+    Attributes:
+        scores: float64 ``(T,)`` ascending knots, shared by all curves.
+        fit: The half of the people thresholds are chosen on.
+        held_out: The other half.
+        everyone: All pairs, those between the halves included.
+        reliability: Rows of `likelihood.reliability` on the held-out half.
+        people: Number of people, 0 if unknown.
+        genuine_people: People with at least two photos.
+        largest_share: Share of all same-person pairs that are of one person.
+        quality: By the lower quality of the two photos, poorest first.
+        groups: By group, at each target's threshold.
+    """
+
+    scores: np.ndarray
+    fit: ErrorCurves
+    held_out: ErrorCurves
+    everyone: ErrorCurves
+    summary: Summary
+    likelihood: LikelihoodRatio
+    reliability: tuple[tuple[float, float, int, int], ...]
+    tail: Tail
+    histograms: Histograms
+    people: int
+    genuine_people: int
+    largest_share: float
+    quality: tuple[QualityBin, ...] = ()
+    groups: tuple[GroupRates, ...] = ()
+
+
+def significant(values: np.ndarray, digits: int = 5) -> list[float]:
+    """Rounded to so many significant digits, for a file people can read."""
+    return [float(f"{value:.{digits}g}") for value in np.asarray(values, float)]
+
+
+def _curve_to_dict(curve: RateCurve) -> dict[str, Any]:
+    return {
+        "errors": curve.errors.tolist(),
+        "trials": int(curve.trials),
+        "low": curve.low.tolist(),
+        "high": curve.high.tolist(),
+        "effective": curve.effective.tolist(),
+    }
+
+
+def _curve_from_dict(data: dict[str, Any]) -> RateCurve:
+    arrays = (np.asarray(data[name], float) for name in ("low", "high", "effective"))
+    return RateCurve(np.asarray(data["errors"], np.int64), int(data["trials"]), *arrays)

@@ -1,0 +1,179 @@
+"""What a score, and a threshold, was measured to mean."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from model.calibration.intervals import RateCurve
+from model.calibration.parts import (
+    TARGETS,
+    ErrorCurves,
+    GroupRates,
+    Histograms,
+    Parts,
+    QualityBin,
+    SearchThreshold,
+    Summary,
+    Threshold,
+)
+from model.types import Rate
+
+CERTAIN_ERRORS = 3.0
+"""With no error in ``n`` independent trials the rate is below ``3 / n`` at 95% confidence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Error rates at any score, and scores for any error rate.
+
+    Attributes:
+        parts: Everything that was measured.
+    """
+
+    parts: Parts = field(repr=False)
+
+    def fmr_at(self, score: float, quality: float | None = None) -> Rate:
+        """Share of stranger pairs that score at least this high."""
+        return self._rate_at(self._curves(quality).fmr, score)
+
+    def fnmr_at(self, score: float, quality: float | None = None) -> Rate:
+        """Share of same-person pairs that score below this."""
+        return self._rate_at(self._curves(quality).fnmr, score)
+
+    def likelihood_ratio(self, score: float) -> float:
+        """How many times likelier this score is for one person than for two."""
+        return float(self.parts.likelihood.at(score))
+
+    def false_match_chance(self, score: float, gallery_size: int) -> Rate:
+        """Chance that any of ``gallery_size`` strangers scores at least this high."""
+        return _any_of(self.fmr_at(score), gallery_size)
+
+    @cached_property
+    def targets(self) -> tuple[Threshold, ...]:
+        """The threshold for each of `TARGETS`."""
+        return tuple(self.threshold(target) for target in TARGETS)
+
+    def threshold(self, target_fmr: float) -> Threshold:
+        """The lowest score whose false-match rate was within ``target_fmr`` on the first half."""
+        if not 0 < target_fmr < 1:
+            raise ValueError(f"target_fmr is {target_fmr}; it must lie between 0 and 1")
+        fit, measured = self.parts.fit.fmr, self.parts.held_out
+        reached = np.flatnonzero(fit.errors <= target_fmr * fit.trials * (1 + 1e-9))
+        # One photo filed under two people scores 1: then no threshold reaches a small target.
+        knot = int(reached[0]) if len(reached) else len(fit.errors) - 1
+        worth = min(fit.effective[knot], measured.fmr.effective[knot])
+        supported = bool(len(reached) and target_fmr * worth >= CERTAIN_ERRORS)
+        score = float(self.parts.scores[knot])
+        if supported or target_fmr >= self.parts.tail.rate:
+            rates = measured.fmr.at(knot), measured.fnmr.at(knot)
+            return Threshold(target_fmr, score, *rates, supported, extrapolated=False)
+        # Never below a threshold that was measured, or a stricter target could accept more.
+        score = max(self.parts.tail.score_at(target_fmr), self._last_supported)
+        rates = self._rate_at(measured.fmr, score), self._rate_at(measured.fnmr, score)
+        return Threshold(target_fmr, score, *rates, supported=False, extrapolated=True)
+
+    def search_threshold(self, gallery_size: int, target_fpir: float) -> SearchThreshold:
+        """The threshold for a search among ``gallery_size`` people.
+
+        Someone unknown meets that many strangers at once. Taking these for independent gives
+        the false-match rate each may have; people who resemble many others make this err on
+        the safe side, for their false matches fall into fewer searches.
+
+        Args:
+            gallery_size: People in the gallery, at least 1.
+            target_fpir: Chance, for someone who is not in it, of any match at all.
+        """
+        if gallery_size < 1 or not 0 < target_fpir < 1:
+            raise ValueError(
+                f"gallery_size is {gallery_size}, target_fpir {target_fpir}; they must be at "
+                "least 1 and between 0 and 1"
+            )
+        target = -math.expm1(math.log1p(-target_fpir) / gallery_size)
+        found = self.threshold(target)
+        values = {name: getattr(found, name) for name in Threshold.__dataclass_fields__}
+        fpir = _any_of(found.fmr, gallery_size)
+        return SearchThreshold(
+            **values, gallery_size=gallery_size, target_fpir=target_fpir, fpir=fpir
+        )
+
+    @property
+    def summary(self) -> Summary:
+        return self.parts.summary
+
+    @property
+    def histograms(self) -> Histograms:
+        return self.parts.histograms
+
+    @property
+    def groups(self) -> tuple[GroupRates, ...]:
+        return self.parts.groups
+
+    @property
+    def quality_bins(self) -> tuple[QualityBin, ...]:
+        return self.parts.quality
+
+    @property
+    def people(self) -> int:
+        """People it was measured on; 0 if unknown."""
+        return self.parts.people
+
+    @property
+    def genuine_pairs(self) -> int:
+        return self.parts.everyone.fnmr.trials
+
+    @property
+    def impostor_pairs(self) -> int:
+        return self.parts.everyone.fmr.trials
+
+    @cached_property
+    def _last_supported(self) -> float:
+        """The highest measured threshold among supported targets."""
+        fit, measured = self.parts.fit.fmr, self.parts.held_out.fmr
+        rate = fit.errors / fit.trials
+        worth = np.minimum(fit.effective, measured.effective)
+        good = np.flatnonzero((rate * worth >= CERTAIN_ERRORS) | (rate >= self.parts.tail.rate))
+        return float(self.parts.scores[good[-1]])
+
+    def _reject_below(self, target_fnmr: float) -> float:
+        """The highest score below which "different" is fair.
+
+        At most ``target_fnmr`` of same-person pairs lie below it, and whatever does is likelier
+        for strangers; a good model would otherwise call pairs different that speak for one
+        person.
+        """
+        curve, ratio = self.parts.fit.fnmr, self.parts.likelihood
+        kept = np.flatnonzero(curve.errors <= target_fnmr * curve.trials)
+        even = float(np.interp(0.0, ratio.log10, ratio.scores))
+        return min(float(self.parts.scores[kept[-1]]), even)
+
+    def _quality_bin(self, quality: float | None) -> QualityBin | None:
+        if quality is None or not self.parts.quality:
+            return None
+        bins = self.parts.quality
+        return next((found for found in bins if quality < found.high), bins[-1])
+
+    def _curves(self, quality: float | None) -> ErrorCurves:
+        found = self._quality_bin(quality)
+        return self.parts.everyone if found is None else found.curves
+
+    def _rate_at(self, curve: RateCurve, score: float) -> Rate:
+        scores = self.parts.scores
+        errors, low, high = (
+            float(np.interp(score, scores, row)) for row in (curve.errors, curve.low, curve.high)
+        )
+        count = round(errors)
+        value = count / curve.trials if curve.trials else float("nan")
+        return Rate(value, min(low, value), max(high, value), count, curve.trials)
+
+
+def _any_of(rate: Rate, people: int) -> Rate:
+    """Chance of at least one error in ``people`` independent trials."""
+    chances = (
+        -math.expm1(people * math.log1p(-min(one, 1 - 1e-16)))
+        for one in (rate.value, rate.low, rate.high)
+    )
+    return Rate(*chances, rate.errors, rate.trials)

@@ -1,0 +1,195 @@
+"""Every pair of a photo collection, streamed tile by tile into counts.
+
+Nothing here keeps a score: 13,000 photos make 87 million pairs, and what is left of them is a
+fine histogram and, for each person, how many of their pairs reach each of a few hundred scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+GRID = 2**20
+"""Steps per unit of score: scores are counted to the nearest millionth below."""
+
+TILE_PHOTOS = 1024
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Scores as distinct ascending values with how often each occurred.
+
+    Attributes:
+        values: float64 ``(V,)``, strictly ascending.
+        genuine: int64 ``(V,)``, same-person pairs at each value.
+        impostor: int64 ``(V,)``, stranger pairs at each value.
+    """
+
+    values: np.ndarray
+    genuine: np.ndarray
+    impostor: np.ndarray
+
+    @classmethod
+    def of(cls, genuine: np.ndarray, impostor: np.ndarray) -> Sample:
+        """Count two plain arrays of scores."""
+        genuine, impostor = np.asarray(genuine, float), np.asarray(impostor, float)
+        values, places = np.unique(np.concatenate([genuine, impostor]), return_inverse=True)
+        split = len(genuine)
+        return cls(
+            values,
+            np.bincount(places[:split], minlength=len(values)),
+            np.bincount(places[split:], minlength=len(values)),
+        )
+
+    @property
+    def false_matches(self) -> np.ndarray:
+        """Stranger pairs at or above each value, int64 ``(V,)``."""
+        return self.impostor[::-1].cumsum()[::-1]
+
+    @property
+    def false_non_matches(self) -> np.ndarray:
+        """Same-person pairs below each value, int64 ``(V,)``."""
+        return self.genuine.cumsum() - self.genuine
+
+    def __add__(self, other: Sample) -> Sample:
+        values = np.union1d(self.values, other.values)
+        counts = np.zeros((2, len(values)), np.int64)
+        for part in (self, other):
+            at = np.searchsorted(values, part.values)
+            counts[0, at] += part.genuine
+            counts[1, at] += part.impostor
+        return Sample(values, *counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Embeddings ordered so that each person's photos, and each half's people, lie together.
+
+    Attributes:
+        vectors: float32 ``(N, D)`` unit vectors.
+        person: int ``(N,)``, ascending from 0.
+        half: int ``(P,)`` of 0 or 1 per person, ascending.
+        order: int ``(N,)``, the place of each row in the caller's arrays.
+    """
+
+    vectors: np.ndarray
+    person: np.ndarray
+    half: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, embeddings: np.ndarray, labels: np.ndarray, half: np.ndarray) -> Collection:
+        """Sort photos by half, then person.
+
+        Args:
+            embeddings: ``(N, D)`` unit vectors.
+            labels: ``(N,)`` person of each photo, any integers.
+            half: ``(N,)`` of 0 or 1, equal for all photos of a person.
+        """
+        order = np.lexsort([labels, half])
+        sorted_labels = np.asarray(labels)[order]
+        starts = np.r_[True, sorted_labels[1:] != sorted_labels[:-1]]
+        return cls(
+            np.ascontiguousarray(np.asarray(embeddings)[order], np.float32),
+            np.cumsum(starts) - 1,
+            np.asarray(half)[order][starts],
+            order,
+        )
+
+    @property
+    def people(self) -> int:
+        return len(self.half)
+
+    @property
+    def pairs(self) -> int:
+        return len(self.person) * (len(self.person) - 1) // 2
+
+    def tile_bounds(self) -> list[int]:
+        """Row numbers that cut the photos between people, and between the halves."""
+        starts = np.flatnonzero(np.r_[True, self.person[1:] != self.person[:-1]])
+        stops = np.r_[starts[1:], len(self.person)]
+        bounds = [0]
+        for person, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+            full = stop - bounds[-1] > TILE_PHOTOS
+            turns = person > 0 and self.half[person] != self.half[person - 1]
+            if start > bounds[-1] and (full or turns):
+                bounds.append(int(start))
+        return [*bounds, len(self.person)]
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A rectangle of pairs, flattened: each pair once, no photo with itself.
+
+    Attributes:
+        rows, cols: int32 ``(K,)`` row numbers of the two photos in the collection.
+        index: int32 ``(K,)`` scores on the grid, 0 for -1 and ``2 * GRID`` for 1.
+        diagonal: Whether the tile holds pairs of one person; other tiles hold none.
+    """
+
+    rows: np.ndarray
+    cols: np.ndarray
+    index: np.ndarray
+    diagonal: bool
+
+
+def to_grid(scores: np.ndarray) -> np.ndarray:
+    """Cosines as int32 grid places; ``place >= to_grid(t)`` exactly when ``score >= t``."""
+    return np.floor(np.clip(scores, -1, 1) * np.float32(GRID)).astype(np.int32) + GRID
+
+
+def from_grid(places: np.ndarray) -> np.ndarray:
+    """Lower edge of each grid place, as float64 scores."""
+    return (np.asarray(places, np.float64) - GRID) / GRID
+
+
+def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[Tile]:
+    """Yield all ``N (N - 1) / 2`` pairs in tiles of about 1024 x 1024.
+
+    Tiles are cut between people, so that all pairs of any two people are in one tile.
+    """
+    bounds = collection.tile_bounds()
+    spans = list(pairwise(bounds))
+    done = 0
+    for number, (top, bottom) in enumerate(spans):
+        for left, right in spans[number:]:
+            scores = collection.vectors[top:bottom] @ collection.vectors[left:right].T
+            places = to_grid(scores)
+            diagonal = left == top
+            rows = np.arange(top, bottom, dtype=np.int32)[:, None]
+            cols = np.arange(left, right, dtype=np.int32)[None, :]
+            rows, cols = np.broadcast_arrays(rows, cols)
+            if diagonal:
+                keep = rows < cols
+                tile = Tile(rows[keep], cols[keep], places[keep], True)
+            else:
+                tile = Tile(rows.ravel(), cols.ravel(), places.ravel(), False)
+            yield tile
+            done += len(tile.index)
+            if progress:
+                progress(done, collection.pairs)
+
+
+def histograms(collection: Collection, progress: Progress | None = None) -> list[Sample]:
+    """Fine score counts within half 0, within half 1, and across the two, in this order."""
+    counts = np.zeros((3, 2, 2 * GRID + 1), np.int64)
+    for tile in tiles(collection, progress):
+        first, last = (collection.half[collection.person[at[0]]] for at in (tile.rows, tile.cols))
+        part = counts[2 if first != last else first]
+        same = np.zeros(0, np.int32)
+        strangers = tile.index
+        if tile.diagonal:
+            mated = collection.person[tile.rows] == collection.person[tile.cols]
+            same, strangers = tile.index[mated], tile.index[~mated]
+        part[0] += np.bincount(same, minlength=part.shape[1])
+        part[1] += np.bincount(strangers, minlength=part.shape[1])
+    samples = []
+    for genuine, impostor in counts:
+        used = np.flatnonzero(genuine + impostor)
+        samples.append(Sample(from_grid(used), genuine[used], impostor[used]))
+    return samples

@@ -1,0 +1,104 @@
+"""Two distributions in a few figures, with intervals from people drawn again."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from model.calibration.intervals import false_match_curve, false_non_match_curve
+from model.calibration.parts import ErrorCurves, Estimate, Spread, Summary
+from model.calibration.person_counts import PersonCounts
+from model.calibration.scores import Sample
+from model.errors import CalibrationError
+
+REPLICATES = 400
+
+
+def summarise(sample: Sample) -> Summary:
+    """Figures of one sample, not yet with intervals."""
+    genuine, impostor = (_spread(sample.values, n) for n in (sample.genuine, sample.impostor))
+    pooled = np.sqrt((genuine.std**2 + impostor.std**2) / 2)
+    if pooled == 0:
+        raise CalibrationError("All scores are equal; there is nothing to calibrate.")
+    d_prime = float((genuine.mean - impostor.mean) / pooled)
+    eer, eer_threshold = equal_error(sample)
+    spreads = genuine.std + impostor.std
+    return Summary(
+        d_prime=Estimate(d_prime, d_prime, d_prime),
+        eer=Estimate(eer, eer, eer),
+        eer_threshold=eer_threshold,
+        genuine=genuine,
+        impostor=impostor,
+        gaussian_eer=float(stats.norm.sf((genuine.mean - impostor.mean) / spreads)),
+        gaussian_threshold=(genuine.mean * impostor.std + impostor.mean * genuine.std) / spreads,
+    )
+
+
+def error_curves(counts: PersonCounts) -> ErrorCurves:
+    """Both error rates of one population, with intervals over people."""
+    return ErrorCurves(false_match_curve(counts), false_non_match_curve(counts))
+
+
+def equal_error(sample: Sample) -> tuple[float, float]:
+    """EER and its threshold, by the rule of the FVC contests (Maio et al., 2002)."""
+    fmr = sample.false_matches / sample.impostor.sum()
+    fnmr = sample.false_non_matches / sample.genuine.sum()
+    crossed = np.flatnonzero(fmr <= fnmr)
+    after = int(crossed[0]) if len(crossed) else len(fmr) - 1
+    before = after - 1 if after > 0 and fmr[after] != fnmr[after] else after
+    best = before if fmr[before] + fnmr[before] <= fmr[after] + fnmr[after] else after
+    return float(fmr[best] + fnmr[best]) / 2, float(sample.values[best])
+
+
+def bootstrap(
+    counts: PersonCounts, knots: np.ndarray, summary: Summary, seed: int
+) -> dict[str, Estimate]:
+    """Intervals of d' and EER from people drawn again with replacement."""
+    rng = np.random.default_rng(seed)
+    people = len(counts.genuine)
+    draws = rng.multinomial(people, np.full(people, 1 / people), REPLICATES).astype(np.float32)
+    whole = np.ones((1, people), np.float32)
+    middles = np.r_[knots[0], (knots[:-1] + knots[1:]) / 2, knots[-1]]
+    found = []
+    for weights in (whole, draws):
+        genuine = (weights @ counts.genuine.astype(np.float32)).astype(float)
+        # Weights of a pair add up over its two people: 1 + (w - 1) + (v - 1).
+        impostor = (weights @ counts.impostor.astype(np.float32)).astype(float)
+        impostor -= counts.impostor.sum(axis=0) / 2
+        found.append((_d_primes(genuine, impostor, middles), _eers(genuine, impostor)))
+    estimates = {}
+    for at, name in enumerate(("d_prime", "eer")):
+        point = getattr(summary, name).value
+        moved = point + found[1][at] - found[0][at]
+        low, high = np.nanquantile(moved, [0.025, 0.975])
+        estimates[name] = Estimate(point, min(float(low), point), max(float(high), point))
+    return estimates
+
+
+def _d_primes(genuine: np.ndarray, impostor: np.ndarray, middles: np.ndarray) -> np.ndarray:
+    means, variances = [], []
+    for counts in (genuine, impostor):
+        total = counts.sum(axis=1)
+        means.append(counts @ middles / total)
+        variances.append(counts @ middles**2 / total - means[-1] ** 2)
+    # Added weights may leave a replicate of very few people without a spread; it is dropped.
+    pooled = np.sqrt(np.maximum(sum(variances) / 2, 0))
+    return np.where(pooled > 0, (means[0] - means[1]) / np.where(pooled > 0, pooled, 1), np.nan)
+
+
+def _eers(genuine: np.ndarray, impostor: np.ndarray) -> np.ndarray:
+    fnmr = genuine.cumsum(axis=1)[:, :-1] / genuine.sum(axis=1, keepdims=True)
+    fmr = 1 - impostor.cumsum(axis=1)[:, :-1] / impostor.sum(axis=1, keepdims=True)
+    after = np.argmax(fmr <= fnmr, axis=1).clip(1)
+    rows = np.arange(len(after))
+    gap = [fmr[rows, at] - fnmr[rows, at] for at in (after - 1, after)]
+    share = np.divide(gap[0], gap[0] - gap[1], out=np.full(len(after), 0.5), where=gap[0] != gap[1])
+    return (1 - share) * fmr[rows, after - 1] + share * fmr[rows, after]
+
+
+def _spread(values: np.ndarray, counts: np.ndarray) -> Spread:
+    mean = float(np.average(values, weights=counts))
+    centred = values - mean
+    variance = float(np.average(centred**2, weights=counts))
+    third = float(np.average(centred**3, weights=counts))
+    return Spread(mean, variance**0.5, third / variance**1.5 if variance > 0 else 0.0)

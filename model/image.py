@@ -1,0 +1,185 @@
+"""The only decoder: anything that may be a photo becomes an upright RGB array, or BadImage.
+
+Pictures come from strangers. Size limits are checked on the header, before any pixel is
+decoded, and whatever Pillow raises or warns about leaves here as one sentence.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pi_heif
+from PIL import Image, ImageOps
+
+from model.errors import BadImage, ImageTooLarge
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Largest file decoded, in bytes."""
+
+MAX_PIXELS = 100_000_000
+"""Largest picture decoded, width times height: a 100-megapixel camera, 300 MB as RGB."""
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "MPO", "PPM", "HEIF")
+"""Formats photos come in. Pillow reads many more; each is surface a hostile file could reach."""
+
+pi_heif.register_heif_opener()
+
+# What Pillow warns about, load_image either repairs or refuses. Set once and for the process,
+# because warnings.catch_warnings is not safe between threads.
+warnings.filterwarnings("ignore", module=r"PIL\.")
+
+_SIXTEEN_BIT_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+
+ImageSource = bytes | bytearray | memoryview | str | os.PathLike | Image.Image | np.ndarray
+
+
+def load_image(
+    source: ImageSource, *, max_bytes: int = MAX_BYTES, max_pixels: int = MAX_PIXELS
+) -> np.ndarray:
+    """Decode a photo.
+
+    Orientation from EXIF is applied, transparency is laid on white, an animation gives its
+    first frame, 16-bit values are scaled to 8 bits.
+
+    Args:
+        source: The encoded file as bytes or path, a PIL image, or an array: ``(H, W)`` or
+            ``(H, W, 1|3|4)``, uint8, uint16, bool or float in ``[0, 1]``.
+        max_bytes: Longer files are refused.
+        max_pixels: Larger pictures are refused, before decoding.
+
+    Returns:
+        uint8 array ``(H, W, 3)``, RGB, upright, C-contiguous and writable.
+
+    Raises:
+        BadImage: The input is empty, no picture, damaged, or beyond a limit.
+        ValueError: ``source`` is of a type no picture comes in.
+    """
+    if isinstance(source, np.ndarray):
+        return _from_array(source, max_pixels)
+    is_open = isinstance(source, Image.Image)
+    data, name = (b"", "The image") if is_open else _encoded(source, max_bytes)
+    try:
+        if is_open:
+            return _from_pil(source, name, max_pixels)
+        with Image.open(io.BytesIO(data), formats=_readable_formats()) as picture:
+            return _from_pil(picture, name, max_pixels)
+    except BadImage:
+        raise
+    except Image.DecompressionBombError:
+        raise ImageTooLarge(
+            f"{name} unpacks to more than the {max_pixels / 1e6:.0f} megapixels that are accepted. "
+            "Make the picture smaller."
+        ) from None
+    except Image.UnidentifiedImageError:
+        raise BadImage(
+            f"{name} is not a picture this program reads. Use JPEG, PNG or WebP."
+        ) from None
+    except Exception as error:
+        # Pillow's plugins raise nearly every built-in exception on damaged input.
+        raise BadImage(
+            f"{name} looks like a picture but cannot be decoded ({_brief(error)}). "
+            "It may be cut short or damaged; save it again or choose another."
+        ) from error
+
+
+def _readable_formats() -> list[str]:
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
+def _encoded(source: object, max_bytes: int) -> tuple[bytes, str]:
+    """The file's bytes, within the limit, and what to call it in a message."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        data, name = bytes(source), "The uploaded data"
+    elif isinstance(source, str | os.PathLike):
+        data, name = _read(Path(source), max_bytes)
+    else:
+        raise ValueError(
+            f"source is {type(source).__name__}; give bytes, a path, a PIL image or an array."
+        )
+    if not data:
+        raise BadImage(f"{name} is empty (0 bytes). Choose another file.")
+    if len(data) > max_bytes:
+        raise ImageTooLarge(_too_long(name, len(data), max_bytes))
+    return data, name
+
+
+def _read(path: Path, max_bytes: int) -> tuple[bytes, str]:
+    name = f"The file {path.name!r}"
+    try:
+        # A named pipe or a device would block or never end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadImage(f"{name} is not a regular file. Give the path of a picture.")
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > max_bytes:
+                raise ImageTooLarge(_too_long(name, size, max_bytes))
+            return file.read(max_bytes + 1), name
+    except (OSError, ValueError) as error:
+        raise BadImage(f"{name} cannot be read: {_brief(error)}.") from error
+
+
+def _too_long(name: str, length: int, max_bytes: int) -> str:
+    return (
+        f"{name} has {length / 1e6:.1f} MB; at most {max_bytes / 1e6:.1f} MB are accepted. "
+        "Save the picture smaller."
+    )
+
+
+def _brief(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text.splitlines()[0].rstrip(".")[:120]
+
+
+def _check_pixels(width: int, height: int, name: str, max_pixels: int) -> None:
+    if width < 1 or height < 1:
+        raise BadImage(f"{name} has no pixels ({width}x{height}). Choose another file.")
+    if width * height > max_pixels:
+        raise ImageTooLarge(
+            f"{name} has {width}x{height} pixels ({width * height / 1e6:.0f} megapixels); at most "
+            f"{max_pixels / 1e6:.0f} megapixels are accepted. Make the picture smaller."
+        )
+
+
+def _from_pil(picture: Image.Image, name: str, max_pixels: int) -> np.ndarray:
+    _check_pixels(picture.width, picture.height, name, max_pixels)
+    picture.load()
+    picture = ImageOps.exif_transpose(picture)
+    if picture.mode in _SIXTEEN_BIT_MODES:
+        # Pillow would clip 16-bit values at 255 instead of scaling them.
+        values = np.asarray(picture).astype(np.int64)
+        return _from_array(np.clip(values, 0, 65535).astype(np.uint16), max_pixels)
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        white = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(white, picture)
+    return np.array(picture.convert("RGB"))
+
+
+def _from_array(values: np.ndarray, max_pixels: int) -> np.ndarray:
+    if values.ndim == 2:
+        values = values[:, :, None]
+    if values.ndim != 3 or values.shape[2] not in (1, 3, 4):
+        raise BadImage(f"An array of shape {values.shape} is no picture; give (H, W, 3).")
+    _check_pixels(values.shape[1], values.shape[0], "The array", max_pixels)
+    if values.dtype == np.uint16:
+        values = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    elif values.dtype == bool:
+        values = values.astype(np.uint8) * 255
+    elif values.dtype.kind == "f":
+        if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= 1):
+            raise BadImage("An array of floats must hold finite values between 0 and 1.")
+        values = np.rint(values * 255).astype(np.uint8)
+    elif values.dtype != np.uint8:
+        raise BadImage(f"An array of {values.dtype} is no picture; give uint8.")
+    if values.shape[2] == 1:
+        values = np.repeat(values, 3, axis=2)
+    elif values.shape[2] == 4:
+        alpha = values[:, :, 3:].astype(np.uint32)
+        values = ((values[:, :, :3] * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
+    return np.array(values, order="C")

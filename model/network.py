@@ -1,0 +1,218 @@
+"""The network: a torchvision trunk, pooling, a linear head, a unit vector."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from torchvision.models import MobileNetV2, ResNet, get_model
+from torchvision.models.resnet import BasicBlock, Bottleneck
+
+from model.errors import BundleError
+
+
+class ResNetTrunk(ResNet):
+    """A torchvision ResNet without its classifier, under torchvision's parameter names."""
+
+    def __init__(self, block: type[BasicBlock | Bottleneck], layers: list[int]) -> None:
+        super().__init__(block, layers)
+        self.width = self.fc.in_features
+        del self.avgpool, self.fc
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps = self.maxpool(self.relu(self.bn1(self.conv1(images))))
+        return self.layer4(self.layer3(self.layer2(self.layer1(maps))))
+
+
+class MobileNetTrunk(MobileNetV2):
+    """A torchvision MobileNetV2 without its classifier, for small machines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = self.last_channel
+        del self.classifier
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.features(images)
+
+
+class Mean(nn.Module):
+    """Average over all positions, whatever the input size."""
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps.mean((2, 3))
+
+
+class MeanMax(nn.Module):
+    """Average plus maximum over all positions."""
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps.mean((2, 3)) + maps.amax((2, 3))
+
+
+class GeM(nn.Module):
+    """Generalised mean; the exponent is learnt and starts at 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.power = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps.clamp(min=1e-6).pow(self.power).mean((2, 3)).pow(1 / self.power)
+
+
+TRUNKS = {
+    "resnet50": lambda: ResNetTrunk(Bottleneck, [3, 4, 6, 3]),
+    "resnet18": lambda: ResNetTrunk(BasicBlock, [2, 2, 2, 2]),
+    "mobilenet_v2": MobileNetTrunk,
+}
+POOLINGS = {"avg": Mean, "avg_max": MeanMax, "gem": GeM}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What a network is made of; stored in its bundle.
+
+    Attributes:
+        trunk: ``resnet50``, ``resnet18``, ``mobilenet_v2``, or ``inception_resnet_v1`` for
+            facenet-pytorch's network.
+        pooling: ``avg``, ``avg_max`` or ``gem``.
+        dim: Length of the embedding.
+        head_norm: Batch norm after the linear head, before the unit length.
+    """
+
+    trunk: str = "resnet50"
+    pooling: str = "avg"
+    dim: int = 512
+    head_norm: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class EmbeddingNet(nn.Module):
+    """Images ``(B, 3, H, W)``, normalised, to unit vectors ``(B, dim)``.
+
+    Example:
+        >>> net = EmbeddingNet(Architecture(trunk="resnet18", dim=128)).eval()
+        >>> net(torch.zeros(2, 3, 112, 112)).shape
+        torch.Size([2, 128])
+    """
+
+    def __init__(self, architecture: Architecture | None = None) -> None:
+        super().__init__()
+        self.architecture = arch = architecture or Architecture()
+        _check("trunk", arch.trunk, TRUNKS)
+        _check("pooling", arch.pooling, POOLINGS)
+        self.trunk = TRUNKS[arch.trunk]()
+        self.pool = POOLINGS[arch.pooling]()
+        linear = nn.Linear(self.trunk.width, arch.dim, bias=not arch.head_norm)
+        self.head = nn.Sequential(linear)
+        if arch.head_norm:
+            self.head.append(nn.BatchNorm1d(arch.dim))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Pooled trunk features ``(B, width)``, the input of :attr:`head`."""
+        return self.pool(self.trunk(images))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return F.normalize(self.head(self.features(images)).float(), dim=1)
+
+
+class FacenetNet(nn.Module):
+    """facenet-pytorch's InceptionResnetV1 under the interface of :class:`EmbeddingNet`."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        from facenet_pytorch import InceptionResnetV1
+
+        self.architecture = architecture
+        self.net = InceptionResnetV1(pretrained=None, classify=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.net(images)
+
+
+def build(architecture: Architecture) -> nn.Module:
+    """The network an architecture describes, with fresh weights."""
+    if architecture.trunk == "inception_resnet_v1":
+        return FacenetNet(architecture)
+    return EmbeddingNet(architecture)
+
+
+def load_trunk(net: EmbeddingNet, path: Path) -> list[str]:
+    """Start the trunk from a safetensors file with torchvision's names.
+
+    The file may cover only part of the trunk; what it does hold must fit exactly.
+
+    Returns:
+        The trunk's top-level blocks that started fresh.
+
+    Raises:
+        BundleError: A tensor of the file has no place in the trunk or the wrong shape.
+    """
+    own = net.trunk.state_dict()
+    given = {name: tensor.float() for name, tensor in load_file(path).items()}
+    strangers = sorted(
+        name for name, tensor in given.items() if name not in own or own[name].shape != tensor.shape
+    )
+    if strangers:
+        raise BundleError(
+            f"{path} does not fit a {net.architecture.trunk} trunk: "
+            f"{', '.join(strangers[:3])} and {max(0, len(strangers) - 3)} more have no place in it."
+        )
+    net.trunk.load_state_dict(given, strict=False)
+    parameters = {name for name, _ in net.trunk.named_parameters()}
+    return sorted({name.split(".")[0] for name in parameters - given.keys()})
+
+
+def load_imagenet(net: EmbeddingNet) -> None:
+    """Start the trunk from torchvision's ImageNet weights, downloading them if need be.
+
+    Raises:
+        BundleError: They are neither cached nor to be had; the message names the choices.
+    """
+    try:
+        source = get_model(net.architecture.trunk, weights="DEFAULT")
+    except OSError as error:
+        raise BundleError(
+            f"torchvision's ImageNet weights for {net.architecture.trunk} cannot be downloaded "
+            f"({error}). Start from a file instead (--init FILE.safetensors), or from scratch "
+            "(--init scratch)."
+        ) from error
+    net.trunk.load_state_dict(source.state_dict(), strict=False)
+
+
+def fold_batch_norm(net: nn.Module) -> nn.Module:
+    """A copy for inference in which each batch norm is part of the layer before it."""
+    folded = copy.deepcopy(net).eval()
+    for parent in list(folded.modules()):
+        previous: tuple[str, nn.Module] | None = None
+        for name, child in list(parent.named_children()):
+            if previous is not None and (fused := _fuse(previous[1], child)) is not None:
+                setattr(parent, previous[0], fused)
+                setattr(parent, name, nn.Identity())
+                previous = None
+            else:
+                previous = (name, child)
+    return folded
+
+
+def _fuse(first: nn.Module, second: nn.Module) -> nn.Module | None:
+    if isinstance(first, nn.Conv2d) and isinstance(second, nn.BatchNorm2d):
+        return fuse_conv_bn_eval(first, second)
+    if isinstance(first, nn.Linear) and isinstance(second, nn.BatchNorm1d):
+        return fuse_linear_bn_eval(first, second)
+    return None
+
+
+def _check(what: str, given: str, allowed: dict[str, Any]) -> None:
+    if given not in allowed:
+        raise ValueError(f"{what} is {given!r}; it must be one of {', '.join(allowed)}")

@@ -1,0 +1,73 @@
+"""Which way a head is turned, from five landmarks."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Pose(NamedTuple):
+    """Angles of a head in degrees, all zero for one that looks into the camera.
+
+    Attributes:
+        yaw: Positive when the nose points to the right of the picture.
+        pitch: Positive when the nose points up.
+        roll: Positive when the head leans clockwise as the picture is seen.
+    """
+
+    yaw: float
+    pitch: float
+    roll: float
+
+
+_HEAD = np.array(
+    [
+        [-17.9, 52.2, 0.0],
+        [17.9, 52.2, 0.0],
+        [0.0, 73.1, 17.9],
+        [-15.4, 91.2, 3.6],
+        [15.4, 91.2, 3.6],
+    ]
+)
+"""Landmarks of an average head in space, ``(5, 3)``: right, down, towards the camera.
+
+Seen from the front it is the median of what the detector finds on 1,500 aligned photos of LFW,
+made symmetric. Depths are those of an average adult: the nose tip half an eye distance before
+the eyes, the corners of the mouth a tenth.
+"""
+
+_HEAD -= _HEAD.mean(axis=0)
+_HEAD.flags.writeable = False
+
+
+def pose(landmarks: np.ndarray) -> Pose:
+    """Estimate yaw, pitch and roll.
+
+    The landmarks are fitted as an average head seen from afar (scaled orthographic projection).
+    People's noses differ and five points are few: read the angles as good to about ten degrees.
+
+    Args:
+        landmarks: ``(5, 2)`` in pixels, in the order of ``Face.landmarks``.
+
+    Raises:
+        ValueError: The landmarks are not ``(5, 2)`` finite numbers, or all coincide.
+    """
+    points = np.asarray(landmarks, dtype=np.float64)
+    if points.shape != (5, 2) or not np.isfinite(points).all():
+        raise ValueError(f"landmarks must be finite and (5, 2), not {points.shape}.")
+    camera = np.linalg.lstsq(_HEAD, points - points.mean(axis=0), rcond=None)[0].T
+    basis, sizes, directions = np.linalg.svd(camera, full_matrices=False)
+    if sizes[0] < 1e-9:
+        raise ValueError("All landmarks coincide; no pose is defined.")
+    across, down = basis @ directions
+    towards = np.cross(across, down)
+    roll = math.atan2(down[0], across[0])
+    # Third column of the rotation: where the nose points (right, down, towards the camera),
+    # here with the roll undone, so that a leaning head is not taken for a turned one.
+    to_right = across[2] * math.cos(roll) + down[2] * math.sin(roll)
+    to_bottom = down[2] * math.cos(roll) - across[2] * math.sin(roll)
+    yaw = math.atan2(to_right, towards[2])
+    pitch = -math.asin(min(1.0, max(-1.0, to_bottom)))
+    return Pose(math.degrees(yaw), math.degrees(pitch), math.degrees(roll))

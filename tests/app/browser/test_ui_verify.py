@@ -1,0 +1,138 @@
+"""Comparing two photos in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.app.browser import driving
+from tests.app.browser.driving import ask_api, compare, give, keep, settle, visit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+HEADLINES = {"same": "Same person", "different": "Different people", "inconclusive": "Inconclusive"}
+
+
+def test_verify_says_what_the_api_says(
+    page: Page, server: driving.Running, files: dict[str, Path]
+) -> None:
+    words = compare(page, files["collins"], files["collins_again"])
+    keep(page, "verify-same")
+    assert words.startswith("Same person")
+    assert re.search(r"of [\d,]+ stranger pairs look this alike", words)
+    assert "times likelier for one person" in words
+    assert page.locator("#verify-result .fv-crop").count() == 2
+    assert page.locator("#verify-result svg.fv-plot").count() == 1
+
+    words = compare(page, files["collins"], files["hopper"])
+    keep(page, "verify-different")
+    answer = ask_api(server.url, files["collins"], files["hopper"])
+    expected = HEADLINES[answer["decision"]]
+    assert words.startswith(expected)
+    assert expected != "Same person"
+
+
+def test_several_faces_are_numbered_and_nobody_is_picked(
+    page: Page, files: dict[str, Path]
+) -> None:
+    words = compare(page, files["both"], files["hopper_again"])
+    keep(page, "verify-several")
+    assert words.startswith("Which faces do you mean?")
+    assert page.locator("#verify-result tbody tr").count() == 2
+    assert page.locator("#verify-result .fv-verdict").count() == 0
+    page.get_by_role("radio", name="Face 1").check()
+    page.wait_for_selector("#verify-result .fv-verdict")
+    settle(page)
+    keep(page, "verify-chosen")
+    assert page.inner_text("#verify-result").startswith("Same person")
+    page.get_by_role("radio", name="Face 2").check()
+    page.wait_for_function("!document.querySelector('#verify-result').innerText.startsWith('Same')")
+
+
+def test_every_problem_is_a_sentence_about_the_photo(page: Page, files: dict[str, Path]) -> None:
+    words = compare(page, files["collins"], files["nobody"])
+    keep(page, "verify-no-face")
+    assert "No face was found in the second photo" in words
+    words = compare(page, files["text"], files["collins"])
+    keep(page, "verify-bad-file")
+    assert "Something went wrong" not in words
+    assert re.search(r"picture|image|photo", words)
+    assert page.locator("#verify-result [role=alert]").count() == 1
+
+
+def test_a_new_photo_takes_the_old_answer_away(page: Page, files: dict[str, Path]) -> None:
+    compare(page, files["collins"], files["collins_again"])
+    give(page, "#verify-second", files["hopper"])
+    page.wait_for_selector("#verify-result .fv-empty")
+    assert page.locator("#verify-result .fv-verdict").count() == 0
+    assert not page.is_visible("#verify-why")
+
+
+def test_samples_work_with_the_keyboard_alone(page: Page) -> None:
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('.fv-samples') !== null"):
+            break
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#verify-result .fv-verdict")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "verify-run":
+            return
+    pytest.fail("Compare cannot be reached with the Tab key")
+
+
+def test_photos_can_be_dropped_pasted_and_taken(
+    chrome: Browser, server: driving.Running, files: dict[str, Path]
+) -> None:
+    context = chrome.new_context(permissions=["camera"])
+    context.set_default_timeout(driving.PATIENCE)
+    page = visit(context, server.url)
+    photo = base64.b64encode(files["hopper"].read_bytes()).decode()
+    send = """([target, kind, body]) => {
+        const bytes = Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0));
+        const carried = new DataTransfer();
+        carried.items.add(new File([bytes], "sent.jpg", { type: "image/jpeg" }));
+        const place = target ? document.querySelector(target) : document;
+        const event = kind === "paste"
+            ? new ClipboardEvent("paste", { clipboardData: carried, bubbles: true })
+            : new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true });
+        place.dispatchEvent(event);
+    }"""
+    page.evaluate(send, ["#verify-second .fv-drop", "drop", photo])
+    page.wait_for_selector("#verify-second .fv-picker[data-filled=yes]")
+    assert page.locator("#verify-first .fv-picker[data-filled=yes]").count() == 0
+    page.evaluate(send, [None, "paste", photo])
+    page.wait_for_selector("#verify-first .fv-picker[data-filled=yes]")
+    assert page.locator("#search-photo .fv-picker[data-filled=yes]").count() == 0
+    page.click("#verify-run")
+    page.wait_for_selector("#verify-result .fv-verdict")
+    assert page.inner_text("#verify-result").startswith("Same person")
+
+    page.click("#verify-first [data-part=clear]")
+    page.wait_for_selector("#verify-first .fv-picker[data-filled='']")
+    page.click("#verify-first [data-part=camera]")
+    page.wait_for_function("document.querySelector('#verify-first video').videoWidth > 0")
+    page.click("#verify-first [data-part=snap]")
+    page.wait_for_selector("#verify-first .fv-previews img[alt='camera.jpg']")
+    assert page.evaluate("document.querySelector('#verify-first video').srcObject") is None
+    context.close()
+
+
+def test_the_evidence_is_shown(page: Page) -> None:
+    page.locator(".fv-samples button").first.click()
+    page.wait_for_selector("#verify-result .fv-verdict")
+    page.click("#verify-why")
+    page.wait_for_selector("#verify-regions .fv-maps")
+    settle(page)
+    assert page.locator("#verify-regions img").count() == 2
+    assert not page.is_visible("#verify-stop")

@@ -1,0 +1,411 @@
+"""REST: both forms of every request, DeepFace's names, errors as promised, limits, access."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import logging
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from app import api, server
+from app.auth import KeyStore, NotAuthenticated
+from app.service import FaceService
+from app.settings import Settings
+from tests.app.conftest import Photos
+
+BASE = "http://127.0.0.1:7860"
+
+
+def text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+@pytest.fixture
+def client(service: FaceService) -> Iterator[TestClient]:
+    with TestClient(api.create(service), BASE, raise_server_exceptions=False) as client:
+        yield client
+
+
+def opened(settings: Settings, **changes: object) -> tuple[FaceService, TestClient]:
+    service = FaceService.open(dataclasses.replace(settings, **changes))
+    return service, TestClient(api.create(service), BASE, raise_server_exceptions=False)
+
+
+def error(response, status: int) -> dict:
+    """The error's body, after checking that it has the promised shape."""
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert set(body) == {"error", "request_id"}
+    assert set(body["error"]) == {"code", "message", "details"}
+    assert body["request_id"] == response.headers["x-request-id"]
+    assert body["error"]["message"].endswith(".")
+    return body["error"]
+
+
+def test_verify_in_both_forms_with_deepface_names(client: TestClient, photos: Photos) -> None:
+    by_form = client.post(
+        "/v1/verify",
+        files={"img1": ("a.jpg", photos.collins), "img2": ("b.jpg", photos.collins_again)},
+        data={"target_fmr": "0.001", "prior": "0.5"},
+    )
+    assert by_form.status_code == 200, by_form.text
+    body = by_form.json()
+    # What DeepFace.verify answers, under the names it uses.
+    assert body["verified"] is True
+    assert body["distance"] == pytest.approx(1 - body["score"])
+    assert body["distance"] <= body["threshold"]
+    assert body["threshold"] == pytest.approx(1 - body["score_threshold"])
+    assert set(body["facial_areas"]) == {"img1", "img2"}
+    area = body["facial_areas"]["img1"]
+    assert set(area) == {"x", "y", "w", "h", "left_eye", "right_eye"}
+    # The person's own left eye is on the right of the picture.
+    assert area["left_eye"][0] > area["right_eye"][0]
+    assert body["model"]
+    assert body["time"] > 0
+    # And what is ours.
+    assert body["decision"] == "same"
+    assert body["target_fmr"] == 0.001
+    assert 0.5 < body["posterior"] <= 1
+    assert body["fmr"]["trials"] > 0
+    assert body["request_id"] == by_form.headers["x-request-id"]
+    by_json = client.post(
+        "/v1/verify",
+        json={
+            "img1": text(photos.collins),
+            "img2": "data:image/jpeg;base64," + text(photos.collins_again),
+            "target_fmr": 0.001,
+        },
+    ).json()
+    assert by_json["score"] == pytest.approx(body["score"], abs=1e-5)
+
+
+def test_several_faces_answer_with_every_pair(client: TestClient, photos: Photos) -> None:
+    files = {"img1": photos.both, "img2": photos.collins}
+    found = error(client.post("/v1/verify", files=files), 409)
+    assert found["code"] == "several_faces"
+    assert [face["number"] for face in found["details"]["faces"]["img1"]] == [1, 2]
+    pairs = {(pair["face1"], pair["face2"]): pair for pair in found["details"]["pairs"]}
+    assert pairs[2, 1]["verified"]
+    assert not pairs[1, 1]["verified"]
+    chosen = client.post("/v1/verify", files=files, data={"face1": "2"}).json()
+    assert chosen["score"] == pytest.approx(pairs[2, 1]["score"], abs=1e-5)
+
+
+def test_detect_and_embed(client: TestClient, photos: Photos) -> None:
+    found = client.post("/v1/detect", files={"img": photos.both}).json()
+    assert (found["width"], found["height"]) == (1024, 600)
+    assert len(found["faces"]) == 2
+    assert client.post("/v1/detect", files={"img": photos.nobody}).json()["faces"] == []
+    vectors = client.post("/v1/embed", json={"img": text(photos.both)}).json()
+    first, second = (result["embedding"] for result in vectors["results"])
+    assert sum(value * value for value in first) == pytest.approx(1, abs=1e-4)
+    assert first != second
+    assert vectors["results"][0]["face_confidence"] > 0.9
+
+
+def test_the_life_of_a_person(client: TestClient, photos: Photos) -> None:
+    made = client.post(
+        "/v1/people",
+        data={"name": "  Eileen   Collins ", "consent": "by mail"},
+        files=[("photos", ("a.jpg", photos.collins)), ("photos", ("b.jpg", photos.nobody))],
+    )
+    assert made.status_code == 201
+    body = made.json()
+    assert (body["name"], body["created"], body["accepted"]) == ("Eileen Collins", True, 1)
+    assert [photo["status"] for photo in body["photos"]] == ["accepted", "no_face"]
+    url = f"/v1/people/{body['person_id']}"
+    more = client.post(
+        url + "/photos", json={"photos": [{"image": text(photos.collins_again), "name": "c.jpg"}]}
+    )
+    assert more.status_code == 201
+    assert client.get("/v1/people").json()["total"] == 1
+    assert client.get("/v1/people?query=eileen").json()["people"][0]["photos"] == 2
+    assert client.get("/v1/people?query=zz").json()["people"] == []
+    person = client.get(url).json()
+    assert [photo["name"] for photo in person["photo_list"]] == ["a.jpg", "c.jpg"]
+    assert person["consent"] == "by mail"
+    found = client.post("/v1/search", files={"img": photos.collins}, data={"top": "1"}).json()
+    assert found["faces"][0]["known"]
+    assert found["faces"][0]["candidates"][0]["identity"] == "Eileen Collins"
+    assert client.patch(url, json={"name": "E. Collins"}).json()["name"] == "E. Collins"
+    photo = person["photo_list"][0]["id"]
+    assert client.delete(f"{url}/photos/{photo}").json()["photos"] == 1
+    assert error(client.delete(f"{url}/photos/{photo}"), 404)["code"] == "unknown_person"
+    gone = client.delete(url).json()
+    assert (gone["people"], gone["photos"], gone["complete"]) == (1, 1, True)
+    for response in (client.get(url), client.delete(url), client.patch(url, json={"name": "X"})):
+        assert error(response, 404)["code"] == "unknown_person"
+    assert not client.post("/v1/search", files={"img": photos.collins}).json()["faces"][0]["known"]
+
+
+def test_enrollment_that_stores_nothing_is_a_conflict(client: TestClient, photos: Photos) -> None:
+    client.post("/v1/people", data={"name": "Grace"}, files={"photos": photos.hopper})
+    refused = client.post(
+        "/v1/people", data={"name": "Else"}, files={"photos": photos.hopper_again}
+    )
+    found = error(refused, 409)
+    assert found["code"] == "enrollment_conflict"
+    assert found["details"]["photos"][0]["status"] == "conflict"
+    forced = client.post(
+        "/v1/people",
+        data={"name": "Else", "overrides": '{"conflict": "her sister"}'},
+        files={"photos": photos.hopper_again},
+    )
+    assert forced.status_code == 201
+    merged = client.post(
+        f"/v1/people/{forced.json()['person_id']}/merge",
+        json={"absorb": client.get("/v1/people?query=grace").json()["people"][0]["id"]},
+    )
+    assert merged.json()["photos"] == 2
+
+
+def test_model_calibration_health_and_metrics(client: TestClient, service: FaceService) -> None:
+    model = client.get("/v1/model").json()
+    assert model["model_id"] == service.core.bundle.model_id
+    assert model["dim"] == service.core.pipeline.dim
+    calibration = client.get("/v1/calibration").json()
+    assert calibration["id"] == service.calibration().id
+    assert [each["target_fmr"] for each in calibration["thresholds"]][:2] == [0.1, 0.01]
+    assert sum(calibration["histograms"]["impostor"]) == calibration["impostor_pairs"]
+    assert client.get("/health").json()["status"] == "ok"
+    assert client.get("/ready").json()["status"] == "ok"
+    figures = client.get("/metrics")
+    assert 'face_requests_total{method="GET",route="/v1/model",status="200"} 1.0' in figures.text
+    assert figures.headers["content-type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        ({"content": b"{", "headers": {"content-type": "application/json"}}, 400, "malformed"),
+        ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400, "malformed"),
+        ({"content": b"x", "headers": {"content-type": "text/plain"}}, 415, "wrong_type"),
+        ({"content": b"x"}, 415, "wrong_type"),
+        ({"json": {}}, 422, "invalid"),
+        ({"json": {"img": "https://example.com/a.jpg"}}, 422, "invalid"),
+        ({"json": {"img": "/etc/passwd "}}, 422, "invalid"),
+        ({"json": {"img": text(b"GIF no"), "extra": 1}}, 422, "invalid"),
+        ({"json": {"img": text(b"hello")}}, 415, "wrong_type"),
+        ({"json": {"img": text(b"\xff\xd8\xff cut")}}, 400, "bad_image"),
+        ({"json": {"img": ""}}, 400, "bad_image"),
+        ({"files": {"img": b"hello"}}, 415, "wrong_type"),
+        ({"files": [("img", b"GIF8"), ("img", b"GIF8")]}, 422, "invalid"),
+        ({"data": {"img": "GIF8"}, "files": {"x": b"GIF8"}}, 422, "invalid"),
+    ],
+)
+def test_bad_requests_are_told_apart(
+    client: TestClient, request_: dict, status: int, code: str
+) -> None:
+    assert error(client.post("/v1/detect", **request_), status)["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"target_fmr": "0"}, "target_fmr"),
+        ({"target_fmr": "nan"}, "target_fmr"),
+        ({"prior": "1"}, "prior"),
+        ({"face1": "0"}, "face1"),
+        ({"face2": "one"}, "face2"),
+    ],
+)
+def test_a_wrong_field_is_named(
+    client: TestClient, photos: Photos, fields: dict[str, str], field: str
+) -> None:
+    files = {"img1": photos.collins, "img2": photos.hopper}
+    found = error(client.post("/v1/verify", files=files, data=fields), 422)
+    assert [each["field"] for each in found["details"]["fields"]] == [field]
+
+
+def test_unknown_paths_methods_and_ids(client: TestClient) -> None:
+    assert error(client.get("/v1/nothing"), 404)["code"] == "not_found"
+    assert error(client.put("/v1/verify"), 405)["code"] == "method_not_allowed"
+    assert error(client.get("/v1/people/a%00b"), 422)["code"] == "invalid"
+    assert error(client.get("/v1/people?limit=0"), 422)["code"] == "invalid"
+    assert error(client.delete("/v1/people/x/photos/-1"), 422)["code"] == "invalid"
+
+
+def test_no_face_is_a_sentence_about_the_photo(client: TestClient, photos: Photos) -> None:
+    found = error(
+        client.post("/v1/verify", files={"img1": photos.nobody, "img2": photos.hopper}), 422
+    )
+    assert found["code"] == "no_face"
+    assert "first photo" in found["message"]
+
+
+def test_a_request_id_is_kept_when_it_is_harmless(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "app.access"):
+        given = client.get("/health", headers={"x-request-id": "trace-42"})
+    assert given.headers["x-request-id"] == given.json()["request_id"] == "trace-42"
+    assert "/health 200" in caplog.text
+    evil = client.get("/health", headers={"x-request-id": "a b\tc<script>"})
+    assert len(evil.headers["x-request-id"]) == 16
+
+
+def test_sizes_are_limited(settings: Settings, photos: Photos) -> None:
+    service, client = opened(settings, max_upload_bytes=1000, max_request_bytes=30_000)
+    with client:
+        long = error(client.post("/v1/detect", files={"img": photos.nobody * 20}), 413)
+        assert long["code"] == "too_large"
+        assert error(client.post("/v1/detect", files={"img": photos.hopper}), 413)
+        chunks = iter([b"x" * 10_000] * 4)
+        kind = {"content-type": "application/json"}
+        assert error(client.post("/v1/detect", content=chunks, headers=kind), 413)
+    service.close()
+    service, client = opened(settings, max_pixels=1000)
+    with client:
+        wide = error(client.post("/v1/detect", files={"img": photos.nobody}), 413)
+        assert wide["code"] == "image_too_large"
+        assert "megapixels" in wide["message"]
+    service.close()
+
+
+def test_other_sites_and_other_names_are_refused(client: TestClient) -> None:
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"origin": "http://127.0.0.1:9999"},
+    ):
+        assert error(client.delete("/v1/people/x", headers=headers), 403)["code"] == "refused"
+    assert error(client.delete("/v1/people/x", headers={"origin": BASE}), 404)
+    assert error(client.get("/v1/people", headers={"host": "evil.example"}), 403)
+    assert client.get("/v1/people", headers={"host": "localhost:7860"}).status_code == 200
+
+
+def test_no_other_site_may_read_answers(client: TestClient) -> None:
+    response = client.get("/v1/model", headers={"origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in response.headers
+    preflight = client.options(
+        "/v1/verify",
+        headers={"origin": "https://evil.example", "access-control-request-method": "POST"},
+    )
+    assert "access-control-allow-origin" not in preflight.headers
+    for name, value in {
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-store",
+    }.items():
+        assert response.headers[name] == value
+    assert "default-src 'self'" in response.headers["content-security-policy"]
+
+
+def test_keys_scopes_and_failures(settings: Settings, photos: Photos) -> None:
+    service, client = opened(settings)
+    reader, enroller = service.keys.add("reader"), service.keys.add("enroller", "enroll")
+    client = TestClient(api.create(service), BASE, raise_server_exceptions=False)
+    with client:
+        assert client.get("/health").status_code == 200
+        missing = client.get("/v1/people")
+        assert error(missing, 401)["code"] == "not_authenticated"
+        assert missing.headers["www-authenticate"] == "Bearer"
+        assert error(client.get("/metrics"), 401)
+        bearer = {"authorization": f"Bearer {reader}"}
+        assert client.get("/v1/people", headers=bearer).status_code == 200
+        assert client.get("/v1/people", headers={"x-api-key": enroller}).status_code == 200
+        photo = {"files": {"photos": photos.collins}, "data": {"name": "E"}}
+        assert error(client.post("/v1/people", headers=bearer, **photo), 403)["code"]
+        made = client.post("/v1/people", headers={"x-api-key": enroller}, **photo)
+        assert made.status_code == 201
+        url = f"/v1/people/{made.json()['person_id']}"
+        assert error(client.delete(url, headers={"x-api-key": enroller}), 403)
+        # A slow machine spends so long on each guess that another is allowed meanwhile.
+        guesses = [client.get("/v1/people", headers={"x-api-key": "guess"}) for _ in range(10)]
+        assert all(error(guess, 401) for guess in guesses)
+        while guesses[-1].status_code == 401 and len(guesses) < 60:
+            guesses.append(client.get("/v1/people", headers={"x-api-key": "guess"}))
+        blocked = guesses[-1]
+        assert error(blocked, 429)["code"] == "too_many_requests"
+        assert int(blocked.headers["retry-after"]) >= 1
+    service.close()
+
+
+def test_rate_limits_by_address_and_by_key(settings: Settings) -> None:
+    service, client = opened(settings, rate_per_minute=5)
+    with client:
+        codes = [client.get("/v1/model").status_code for _ in range(7)]
+        assert codes == [200] * 5 + [429] * 2
+        assert client.get("/health").status_code == 200
+    service.close()
+
+
+def test_the_page_has_the_same_limit_as_the_api(settings: Settings) -> None:
+    service = FaceService.open(dataclasses.replace(settings, rate_per_minute=5))
+    client = TestClient(server.build(service), BASE, raise_server_exceptions=False)
+    file = {"files": ("a.zip", b"x")}
+    codes = [client.post("/gradio_api/upload", files=file).status_code for _ in range(4)]
+    assert codes == [200] * 4
+    assert client.post("/gradio_api/queue/join", json={}).status_code == 422
+    for path in ("/gradio_api/upload", "/gradio_api/queue/join", "/gradio_api/run/predict"):
+        assert error(client.post(path, files=file), 429)["code"] == "too_many_requests"
+    assert client.get("/").status_code == 200
+    service.close()
+
+
+def test_the_first_key_closes_a_running_server_and_the_last_one_does_not_open_it(
+    settings: Settings,
+) -> None:
+    service, client = opened(settings)
+    elsewhere = {"host": "faces.example"}
+    with client:
+        assert client.get("/v1/model").status_code == 200
+        assert error(client.get("/v1/model", headers=elsewhere), 403)
+        secret = KeyStore(settings.keys_file).add("ann", "admin")
+        assert error(client.get("/v1/model"), 401)
+        key = {"authorization": f"Bearer {secret}"}
+        assert client.get("/v1/model", headers=key | elsewhere).status_code == 200
+        KeyStore(settings.keys_file).revoke("ann")
+        assert error(client.get("/v1/model"), 401)
+        assert error(client.get("/v1/model", headers=key), 401)
+        with pytest.raises(NotAuthenticated):
+            service.for_user(None)
+    service.close()
+
+
+def test_a_full_queue_turns_away(settings: Settings, photos: Photos) -> None:
+    service, client = opened(settings, workers=1, queue=0)
+    with client:
+        desk = client.app.state.desk
+        desk.queue.admitted = 1
+        busy = client.post("/v1/detect", files={"img": photos.nobody})
+        assert error(busy, 503)["code"] == "busy"
+        assert busy.headers["retry-after"] == "1"
+        assert error(client.get("/ready"), 503)
+        desk.queue.admitted = 0
+        assert client.post("/v1/detect", files={"img": photos.nobody}).status_code == 200
+    service.close()
+
+
+def test_an_unexpected_error_tells_nothing_but_its_id(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: FaceService) -> None:
+        raise RuntimeError("secret path /home/x")
+
+    monkeypatch.setattr(FaceService, "model_info", fail)
+    response = client.get("/v1/model")
+    assert error(response, 500)["code"] == "internal"
+    assert "secret" not in response.text
+    assert "secret path" in caplog.text
+
+
+def test_the_description_is_complete_and_offline(client: TestClient) -> None:
+    schema = client.get("/openapi.json").json()
+    nameless = [
+        f"{name}.{field}"
+        for name, part in schema["components"]["schemas"].items()
+        for field, value in part.get("properties", {}).items()
+        if not value.get("description") and "$ref" not in value
+    ]
+    assert not nameless
+    page = client.get("/docs").text
+    assert "http://" not in page
+    assert "https://" not in page
+    script = page.split('<script src="')[1].split('"')[0]
+    assert client.get(script).status_code == 200

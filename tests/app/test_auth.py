@@ -1,0 +1,158 @@
+"""Keys: made, kept as hashes, compared in constant time, scoped, revoked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from app import auth
+from app.auth import LOCAL, KeyStore, NotAllowed, NotAuthenticated, Principal
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> KeyStore:
+    return KeyStore(tmp_path / "keys.json")
+
+
+def test_a_key_opens_and_its_secret_is_not_kept(store: KeyStore) -> None:
+    secret = store.add("ann", "enroll")
+    assert store.principal(secret) == Principal("ann", "enroll")
+    text = store.file.read_text()
+    assert secret not in text
+    assert store.file.stat().st_mode & 0o077 == 0
+    entry = json.loads(text)[0]
+    again = hashlib.scrypt(
+        secret.encode(), salt=bytes.fromhex(entry["salt"]), n=2**14, r=8, p=1, dklen=32
+    )
+    assert again.hex() == entry["hash"]
+
+
+def test_secrets_are_long_and_differ(store: KeyStore) -> None:
+    secrets = {store.add(f"key{number}") for number in range(5)}
+    assert len(secrets) == 5
+    assert min(map(len, secrets)) >= 40
+
+
+@pytest.mark.parametrize("secret", ["", "fv_", "wrong", "fv_" + "A" * 43, "ünïcode", "\x00"])
+def test_a_wrong_secret_is_refused(store: KeyStore, secret: str) -> None:
+    store.add("ann")
+    with pytest.raises(NotAuthenticated):
+        store.principal(secret)
+
+
+def test_another_process_sees_a_new_and_a_revoked_key_at_once(store: KeyStore) -> None:
+    other = KeyStore(store.file)
+    secret = store.add("ann")
+    assert other.principal(secret).name == "ann"
+    assert other.principal(secret).name == "ann"
+    assert store.revoke("ann")
+    assert not store.revoke("ann")
+    with pytest.raises(NotAuthenticated):
+        other.principal(secret)
+
+
+@pytest.mark.parametrize("name", ["", "a:b", "x" * 65, "new\nline"])
+def test_a_name_must_be_usable_as_a_user_name(store: KeyStore, name: str) -> None:
+    with pytest.raises(ValueError, match="name"):
+        store.add(name)
+
+
+def test_names_are_not_used_twice_and_scopes_are_known(store: KeyStore) -> None:
+    store.add("ann")
+    with pytest.raises(ValueError, match="already"):
+        store.add("ann")
+    with pytest.raises(ValueError, match="scope"):
+        store.add("bob", "root")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("has", auth.SCOPES)
+@pytest.mark.parametrize("needs", auth.SCOPES)
+def test_a_scope_includes_those_below(has: auth.Scope, needs: auth.Scope) -> None:
+    principal = Principal("p", has)
+    enough = ["read", "enroll", "admin"].index(has) >= ["read", "enroll", "admin"].index(needs)
+    assert principal.may(needs) is enough
+    if enough:
+        principal.require(needs)
+    else:
+        with pytest.raises(NotAllowed, match=needs):
+            principal.require(needs)
+
+
+def test_the_page_login_needs_name_and_key_of_one_another(store: KeyStore) -> None:
+    ann, bob = store.add("ann"), store.add("bob")
+    assert store.login("ann", ann)
+    assert not store.login("ann", bob)
+    assert not store.login("ann", "")
+    assert not store.login("eve", ann)
+
+
+def test_without_keys_whoever_is_at_the_machine_may_do_all(store: KeyStore) -> None:
+    assert store.user(None) == LOCAL
+    store.add("ann", "read")
+    assert store.user("ann") == Principal("ann", "read")
+    for stranger in (None, "eve"):
+        with pytest.raises(NotAuthenticated):
+            store.user(stranger)
+
+
+def test_serving_beyond_this_machine_stays_closed_when_the_last_key_goes(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path / "keys.json", required=True)
+    store.add("ann", "admin")
+    store.revoke("ann")
+    with pytest.raises(NotAuthenticated):
+        store.user(None)
+
+
+def test_revoking_the_last_key_never_opens_a_running_server(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    running = KeyStore(file)
+    assert not running.required
+    KeyStore(file).add("ann", "admin")
+    assert running.required
+    KeyStore(file).revoke("ann")
+    assert running.required
+    with pytest.raises(NotAuthenticated):
+        running.user(None)
+    KeyStore(file).add("eve", "read")
+    assert running.user("eve") == Principal("eve", "read")
+
+
+def test_a_server_started_with_keys_stays_closed_without_them(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    KeyStore(file).add("ann", "admin")
+    running = KeyStore(file)
+    file.unlink()
+    assert running.required
+    assert not KeyStore(file).required
+
+
+def test_every_comparison_of_secrets_is_constant_time(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+    original = auth.hmac.compare_digest
+
+    def watched(a: bytes, b: bytes) -> bool:
+        compared.append((a, b))
+        return original(a, b)
+
+    store.add("first"), store.add("second"), store.add("third")
+    monkeypatch.setattr(auth.hmac, "compare_digest", watched)
+    with pytest.raises(NotAuthenticated):
+        store.principal("fv_wrong")
+    # All three are tried even after one failed or fitted, so time does not tell which.
+    assert len(compared) == 3
+    assert all(len(a) == len(b) == 32 for a, b in compared)
+
+
+def test_a_key_seen_before_costs_no_second_hash(store: KeyStore) -> None:
+    secret = store.add("ann")
+    store.principal(secret)
+    started = time.process_time()
+    for _ in range(50):
+        store.principal(secret)
+    assert time.process_time() - started < 0.5

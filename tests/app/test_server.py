@@ -1,0 +1,177 @@
+"""A real server process: start, access rules, examples in curl and Python, shutdown."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.auth import KeyStore
+from tests.app.conftest import Photos
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "app", *map(str, arguments)]
+
+
+@contextmanager
+def serving(
+    data: Path, bundle: Path, *arguments: object, environment: dict[str, str] | None = None
+) -> Iterator[str]:
+    """A server on a free port; its address."""
+    with (data.parent / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            command("--data", data, "--bundle", bundle, "--port", 0, "--no-page", *arguments),
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        try:
+            line = process.stdout.readline()
+            found = re.search(r"http://\S+", line)
+            assert found, (line, (data.parent / "server.log").read_text())
+            yield found[0]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("server")
+    with serving(folder / "data", bundle_folder) as address:
+        yield address
+
+
+def test_it_answers_only_on_loopback(address: str) -> None:
+    assert address.startswith("http://127.0.0.1:")
+    assert httpx.get(address + "/ready").json()["status"] == "ok"
+    assert "server" not in httpx.get(address + "/health").headers
+    port = int(address.rpartition(":")[2])
+    own = socket.gethostbyname(socket.gethostname())
+    if not own.startswith("127."):
+        with pytest.raises(OSError), socket.create_connection((own, port), timeout=1):
+            pass
+
+
+def test_the_curl_example(address: str, photos: Photos, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    (tmp_path / "a.jpg").write_bytes(photos.collins)
+    (tmp_path / "b.jpg").write_bytes(photos.collins_again)
+    done = subprocess.run(
+        ["curl", "-sS", "-F", "img1=@a.jpg", "-F", "img2=@b.jpg", "-F", "target_fmr=0.0001",
+         address + "/v1/verify"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert '"verified":true' in done.stdout
+
+
+def test_the_python_example(address: str, photos: Photos) -> None:
+    answer = httpx.post(
+        address + "/v1/verify", files={"img1": photos.collins, "img2": photos.hopper}
+    ).json()
+    assert answer["decision"] == "different"
+
+
+HEAD = (
+    b"POST /v1/detect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n"
+    b"Content-Type: application/json\r\n\r\n"
+)
+
+
+def trickle(address: str, seconds: float) -> tuple[bytes, float]:
+    """Send a byte now and then; the answer and when it came."""
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    started = time.monotonic()
+    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+        connection.sendall(HEAD)
+        connection.settimeout(0.1)
+        while time.monotonic() - started < seconds:
+            connection.sendall(b" ")
+            with contextlib.suppress(TimeoutError):
+                return connection.recv(65536), time.monotonic() - started
+    return b"", seconds
+
+
+def test_a_slow_upload_is_ended_and_keeps_nobody_else_waiting(
+    tmp_path: Path, bundle_folder: Path, photos: Photos
+) -> None:
+    slow = {"FACE_UPLOAD_SECONDS": "4", "FACE_WORKERS": "1", "FACE_QUEUE": "1"}
+    with (
+        serving(tmp_path / "data", bundle_folder, environment=slow) as address,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        # The first one is slow, and not what is measured.
+        httpx.post(address + "/v1/detect", files={"img": photos.nobody}, timeout=30)
+        dripping = pool.submit(trickle, address, 30)
+        answered = 0
+        while not dripping.done():
+            # One place is left in the doorway, and the queue has none taken.
+            answer = httpx.post(address + "/v1/detect", files={"img": photos.nobody}, timeout=30)
+            assert answer.status_code == 200
+            answered += 1
+        answer, seconds = dripping.result()
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"slow_upload" in answer
+        assert 3.5 < seconds < 20
+        assert answered > 1
+
+
+def test_other_addresses_need_a_key_first(tmp_path: Path, bundle_folder: Path) -> None:
+    data = tmp_path / "data"
+    arguments = ("--data", data, "--bundle", bundle_folder, "--port", 0, "--no-page")
+    refused = subprocess.run(
+        command(*arguments, "--host", "0.0.0.0"),
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert refused.returncode == 3
+    assert "keys add" in refused.stderr
+    made = subprocess.run(
+        command("keys", "add", "ann", "--scope", "admin", "--data", data),
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    secret = made.stdout.splitlines()[-1]
+    with serving(data, bundle_folder, "--host", "0.0.0.0") as address:
+        local = address.replace("0.0.0.0", "127.0.0.1")
+        assert httpx.get(local + "/v1/people").status_code == 401
+        key = {"authorization": f"Bearer {secret}"}
+        assert httpx.get(local + "/v1/people", headers=key).status_code == 200
+        # Closed, not open, once the last key is gone.
+        KeyStore(data / "keys.json").revoke("ann")
+        assert httpx.get(local + "/v1/people", headers=key).status_code == 401
+        assert httpx.get(local + "/v1/people").status_code == 401
+    log = (tmp_path / "server.log").read_text()
+    assert secret not in log
+    assert re.search(r"\[[0-9a-f]{16}\] app.access: GET /v1/people 401", log)
+
+
+def test_a_taken_port_is_a_sentence(address: str, tmp_path: Path, bundle_folder: Path) -> None:
+    port = address.rpartition(":")[2]
+    done = subprocess.run(
+        command("--data", tmp_path, "--bundle", bundle_folder, "--port", port, "--no-page"),
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert port in done.stderr
+    assert "Traceback" not in done.stderr

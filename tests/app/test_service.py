@@ -1,0 +1,357 @@
+"""The use-cases, on a real model, a real gallery and real photos."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import threading
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.auth import NotAllowed, Principal
+from app.progress import Cancelled
+from app.results import Upload
+from app.service import FaceService
+from app.settings import Settings
+from model.errors import BadImage, CalibrationError, GalleryError, NoFace, UnknownPerson
+from tests import samples
+from tests.app import helpers
+from tests.app.conftest import Photos
+
+
+def uploads(*photos: bytes) -> list[Upload]:
+    return [Upload(f"{number}.jpg", data) for number, data in enumerate(photos)]
+
+
+def test_same_and_different(service: FaceService, photos: Photos) -> None:
+    same = service.verify(photos.collins, photos.collins_again)
+    different = service.verify(photos.collins, photos.hopper, prior=0.5)
+    assert same.verdict.decision == "same"
+    assert different.verdict.decision == "different"
+    assert different.verdict.posterior < 0.5
+    assert same.verdict.calibration_id == service.calibration().id
+    assert same.photo_a.faces[0].crop.shape == (112, 112, 3)
+
+
+def test_order_of_the_photos_does_not_matter(service: FaceService, photos: Photos) -> None:
+    forth = service.verify(photos.collins, photos.hopper).verdict.score
+    back = service.verify(photos.hopper, photos.collins).verdict.score
+    assert forth == pytest.approx(back, abs=1e-5)
+
+
+def test_several_faces_are_never_picked_silently(service: FaceService, photos: Photos) -> None:
+    result = service.verify(photos.both, photos.collins)
+    assert result.choice_needed
+    assert result.verdict is None
+    assert [(pair.face_a, pair.face_b) for pair in result.pairs] == [(2, 1), (1, 1)]
+    assert result.pairs[0].verdict.decision == "same"
+    chosen = service.verify(photos.both, photos.collins, face_a=1)
+    assert chosen.verdict.score == pytest.approx(result.pairs[1].verdict.score, abs=1e-5)
+    assert (chosen.face_a, chosen.face_b) == (1, 1)
+    again = service.compare_all(result.photo_a.faces, result.photo_b.faces)
+    assert [pair.verdict.score for pair in again] == pytest.approx(
+        [pair.verdict.score for pair in result.pairs], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("number", [0, 3, -1])
+def test_a_face_that_is_not_there(service: FaceService, photos: Photos, number: int) -> None:
+    with pytest.raises(NoFace, match="face number"):
+        service.verify(photos.both, photos.collins, face_a=number)
+
+
+def test_no_face_and_no_picture_name_the_photo(service: FaceService, photos: Photos) -> None:
+    with pytest.raises(NoFace, match="second photo"):
+        service.verify(photos.collins, photos.nobody)
+    with pytest.raises(BadImage):
+        service.verify(photos.collins, b"not a picture")
+    assert service.detect(photos.nobody).faces == ()
+
+
+def test_limits_on_photos_are_kept(settings: Settings, photos: Photos) -> None:
+    small = dataclasses.replace(settings, max_pixels=1000, data=settings.data / "small")
+    service = FaceService.open(small)
+    with pytest.raises(BadImage, match="megapixels"):
+        service.detect(photos.collins)
+    service.close()
+
+
+def test_enroll_reports_each_photo(service: FaceService, photos: Photos) -> None:
+    result = service.enroll(
+        "Eileen",
+        uploads(photos.collins, photos.collins_again, photos.collins, photos.nobody, photos.both,
+                b"junk"),
+        consent="signed on paper",
+    )  # fmt: skip
+    assert [photo.status for photo in result.photos] == [
+        "accepted", "accepted", "duplicate", "no_face", "several_faces", "bad_image",
+    ]  # fmt: skip
+    assert result.created
+    assert result.accepted == 2
+    person = service.person(result.person_id)
+    assert (person.name, person.consent, person.photos) == ("Eileen", "signed on paper", 2)
+    stored = service.photos(result.person_id)
+    assert [photo.id for photo in stored] == [photo.photo_id for photo in result.photos[:2]]
+    assert service.thumbnail(stored[0].id).startswith(b"\xff\xd8")
+
+
+def test_the_face_meant_can_be_named_when_enrolling(service: FaceService, photos: Photos) -> None:
+    result = service.enroll("Eileen", [Upload("both.jpg", photos.both, face=2)])
+    assert result.accepted == 1
+    found = service.search(photos.collins).faces[0]
+    assert found.candidates[0].match.person_id == result.person_id
+    assert found.known
+
+
+def test_the_guard_and_its_override(service: FaceService, photos: Photos) -> None:
+    grace = service.enroll("Grace", uploads(photos.hopper)).person_id
+    conflict = service.enroll("Somebody Else", uploads(photos.hopper_again))
+    assert conflict.photos[0].status == "conflict"
+    assert conflict.photos[0].details["person_id"] == grace
+    assert conflict.person_id is None
+    assert service.count() == 1
+    forced = service.enroll(
+        "Somebody Else", uploads(photos.hopper_again), overrides={"conflict": "her twin"}
+    )
+    assert forced.accepted == 1
+    assert forced.photos[0].details == {"override": "conflict", "reason": "her twin"}
+    outlier = service.enroll(None, uploads(photos.collins), person_id=grace)
+    assert outlier.photos[0].status == "outlier"
+    with pytest.raises(ValueError, match="overrides"):
+        service.enroll("X", uploads(photos.collins), overrides={"duplicate": "so what"})
+
+
+def test_one_override_does_not_lift_another(settings: Settings, photos: Photos) -> None:
+    strict = dataclasses.replace(settings, min_quality=1.1)
+    service = FaceService.open(strict)
+    service.enroll("Grace", uploads(photos.hopper), overrides={"poor_quality": "all we have"})
+    both = service.enroll(
+        "Else", uploads(photos.hopper_again), overrides={"poor_quality": "all we have"}
+    )
+    assert both.photos[0].status == "conflict"
+    assert service.count() == 1
+    service.close()
+
+
+def test_a_known_name_gets_the_photos_unless_told_otherwise(
+    service: FaceService, photos: Photos
+) -> None:
+    first = service.enroll("Eileen", uploads(photos.collins))
+    second = service.enroll("eileen", uploads(photos.collins_again))
+    assert second.person_id == first.person_id
+    assert not second.created
+    other = service.enroll("Eileen", uploads(photos.hopper), new_person=True)
+    assert other.created
+    with pytest.raises(GalleryError, match="2 people"):
+        service.enroll("Eileen", uploads(photos.hopper_again))
+    with pytest.raises(UnknownPerson):
+        service.enroll(None, uploads(photos.hopper_again), person_id="nobody")
+
+
+def test_search_finds_everyone_in_a_group_or_nobody(service: FaceService, photos: Photos) -> None:
+    empty = service.search(photos.collins)
+    assert empty.gallery_size == 0
+    assert not empty.faces[0].known
+    eileen = service.enroll("Eileen", uploads(photos.collins_again)).person_id
+    unknown = service.search(photos.hopper).faces[0]
+    assert not unknown.known
+    assert unknown.candidates[0].match.person_id == eileen
+    grace = service.enroll("Grace", uploads(photos.hopper_again)).person_id
+    group = service.search(photos.both)
+    best = [face.candidates[0] for face in group.faces]
+    assert [each.match.person_id for each in best] == [grace, eileen]
+    assert all(each.known and each.match.margin > 0 for each in best)
+    assert all(each.match.score >= group.threshold for each in best)
+    limit = service.calibration().search_threshold(2, group.target_fpir)
+    assert group.threshold == limit.threshold
+    assert len(service.search(photos.both, face=2, top=1).faces) == 1
+
+
+def test_merge_remove_rename_forget(service: FaceService, photos: Photos) -> None:
+    one = service.enroll("One", uploads(photos.collins)).person_id
+    two = service.enroll(
+        "Two", uploads(photos.collins_again), overrides={"conflict": "to be merged"}
+    ).person_id
+    merged = service.merge(one, two)
+    assert merged.photos == 2
+    with pytest.raises(UnknownPerson):
+        service.person(two)
+    with pytest.raises(GalleryError, match="itself"):
+        service.merge(one, one)
+    assert service.rename(one, " Eileen ").name == "Eileen"
+    for name in ("", " \t", "x" * 201, "a\x00b"):
+        with pytest.raises(GalleryError, match="name"):
+            service.rename(one, name)
+    photo = service.photos(one)[0].id
+    other = service.enroll("Grace", uploads(photos.hopper)).person_id
+    with pytest.raises(UnknownPerson):
+        service.remove_photo(other, photo)
+    erased = service.remove_photo(one, photo)
+    assert erased.photos == 1
+    assert erased.complete
+    assert service.forget(one).people == 1
+    assert service.count() == 1
+    assert [c.match.person_id for c in service.search(photos.collins).faces[0].candidates] == [
+        other
+    ]
+
+
+def test_forgotten_means_gone_from_every_file(settings: Settings, photos: Photos) -> None:
+    service = FaceService.open(settings)
+    person = service.enroll("Zebulon Quux", [Upload("zebulon-holiday.jpg", photos.collins)])
+    crop = service.thumbnail(person.photos[0].photo_id)
+    service.search(photos.collins)
+    service.forget(person.person_id)
+    service.close()
+    for file in settings.data.rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert b"Zebulon" not in content, file
+            assert b"zebulon" not in content, file
+            assert crop[200:264] not in content, file
+
+
+def test_what_was_enrolled_is_there_after_a_restart(settings: Settings, photos: Photos) -> None:
+    service = FaceService.open(settings)
+    person = service.enroll("Eileen", uploads(photos.collins)).person_id
+    service.close()
+    service = FaceService.open(settings)
+    assert service.search(photos.collins_again).faces[0].candidates[0].match.person_id == person
+    service.close()
+
+
+def test_export_and_import(settings: Settings, photos: Photos, tmp_path: Path) -> None:
+    service = FaceService.open(settings)
+    service.enroll("Eileen", uploads(photos.collins))
+    assert service.export(tmp_path / "people.face") == 1
+    service.close()
+    other = FaceService.open(dataclasses.replace(settings, data=tmp_path / "other"))
+    assert other.import_(tmp_path / "people.face") == 1
+    assert other.search(photos.collins_again).faces[0].known
+    other.close()
+
+
+ENROLL = {
+    "enroll": lambda s, p: s.enroll("X", uploads(p.collins)),
+    "rename": lambda s, p: s.rename("x", "y"),
+}
+ADMIN = {
+    "forget": lambda s, p: s.forget("x"),
+    "merge": lambda s, p: s.merge("x", "y"),
+    "remove_photo": lambda s, p: s.remove_photo("x", "1"),
+    "export": lambda s, p: s.export(Path("/nonexistent")),
+    "import": lambda s, p: s.import_(Path("/nonexistent")),
+    "calibrate": lambda s, p: s.calibrate_on(b""),
+    "activate": lambda s, p: s.activate(None),
+}
+
+
+@pytest.mark.parametrize(
+    ("scope", "call"),
+    [("read", call) for call in (ENROLL | ADMIN).values()]
+    + [("enroll", call) for call in ADMIN.values()],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_scope_keeps_the_rest_closed(
+    service: FaceService, photos: Photos, scope: str, call: object
+) -> None:
+    with pytest.raises(NotAllowed):
+        call(service.acting_as(Principal("p", scope)), photos)  # type: ignore[operator]
+    assert service.count() == 0
+
+
+def test_evidence_points_at_what_was_covered(service: FaceService, photos: Photos) -> None:
+    face = service.detect(photos.collins).faces[0]
+    evidence = service.occlusion_map(face.crop, face.crop)
+    assert evidence.score == pytest.approx(1, abs=1e-4)
+    assert evidence.map_a.shape == (112, 112)
+    assert np.isfinite(evidence.map_a).all()
+    # Two equal crops are as alike as can be: whatever is covered takes something away.
+    assert evidence.map_a.min() >= -1e-4
+    assert evidence.map_a.max() > 0.001
+    np.testing.assert_allclose(evidence.map_a, evidence.map_b, atol=1e-3)
+
+
+def test_evidence_tells_how_far_it_is_and_stops_at_once(
+    service: FaceService, photos: Photos
+) -> None:
+    crop = service.detect(photos.collins).faces[0].crop
+    told: list[tuple[int, int]] = []
+    stop = threading.Event()
+
+    def tell(stage: str, done: int, total: int) -> None:
+        told.append((done, total))
+        if len(told) == 3:
+            stop.set()
+
+    with pytest.raises(Cancelled):
+        service.occlusion_map(crop, crop, progress=tell, cancel=stop)
+    assert len(told) == 3
+    assert told[-1][0] < told[-1][1] / 4
+
+
+def own_photos(people: int, *, junk: bool = True) -> bytes:
+    """A zip of folders: faces made from the samples, two photos a person."""
+    target = io.BytesIO()
+    originals = (samples.collins(), samples.hopper())
+    with zipfile.ZipFile(target, "w") as archive:
+        for number in range(people):
+            image = originals[number % 2][:, :: -1 if number % 4 > 1 else 1]
+            tinted = (image * (1 - 0.06 * (number // 4))).astype(np.uint8)
+            for shot, pixels in enumerate((tinted, samples.second_photo(tinted))):
+                archive.writestr(f"all/p{number}/{shot}.jpg", helpers.encoded(pixels))
+        if junk:
+            archive.writestr("all/p0/broken.jpg", b"\xff\xd8\xff broken")
+            archive.writestr("../../escape/x.txt", b"no")
+            archive.writestr("__MACOSX/p0/._1.jpg", b"no")
+    return target.getvalue()
+
+
+def test_calibrate_on_own_photos_then_activate(settings: Settings) -> None:
+    service = FaceService.open(settings)
+    before = service.calibration().id
+    stages: list[str] = []
+    result = service.calibrate_on(
+        own_photos(10), progress=lambda stage, done, total: stages.append(stage)
+    )
+    assert (result.people, result.photos) == (10, 20)
+    assert [name for name, _ in result.skipped] == ["p0/broken.jpg"]
+    assert service.calibration().id == before
+    assert "Looking at the photos" in stages
+    service.activate(result.calibration)
+    service.close()
+    service = FaceService.open(settings)
+    assert service.calibration().id == result.calibration.id
+    service.activate(None)
+    assert service.calibration().id == before
+    service.close()
+
+
+def test_calibration_can_be_stopped_and_needs_enough(service: FaceService) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        service.calibrate_on(own_photos(2), cancel=stop)
+    with pytest.raises(CalibrationError, match="2 people"):
+        service.calibrate_on(own_photos(2))
+    with pytest.raises(CalibrationError, match="zip"):
+        service.calibrate_on(b"not a zip")
+
+
+def test_only_the_allowed_folder_is_read(settings: Settings, tmp_path: Path) -> None:
+    service = FaceService.open(settings)
+    with pytest.raises(CalibrationError, match="own_photos"):
+        service.calibrate_on(Path("/etc"))
+    service.close()
+    place = tmp_path / "mine"
+    (place / "few" / "a").mkdir(parents=True)
+    service = FaceService.open(dataclasses.replace(settings, own_photos=place))
+    for outside in ("/etc", "..", "few/../../data", "missing"):
+        with pytest.raises(CalibrationError, match="no folder"):
+            service.calibrate_on(Path(outside))
+    with pytest.raises(CalibrationError, match="0 people"):
+        service.calibrate_on(Path("few"))
+    service.close()

@@ -1,0 +1,102 @@
+"""Numbers in plain words: what they say must be what was measured."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.ui import text
+from model.types import Rate
+
+positive = st.floats(1e-9, 1e14, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [(1e-4, "1 in 10,000"), (1e-6, "1 in 1,000,000"), (0.1, "1 in 10"), (0.62, "62%"),
+     (0.0, "none"), (3 / 120_000, "1 in 40,000")],
+)  # fmt: skip
+def test_a_rate_as_a_chance(rate: float, words: str) -> None:
+    assert text.one_in(rate) == words
+
+
+@settings(deadline=None, max_examples=200)
+@given(positive)
+def test_rounding_keeps_two_digits_and_no_exponent(value: float) -> None:
+    words = text.rounded(value)
+    assert re.fullmatch(r"[\d,]+(\.\d+)?", words)
+    assert math.isclose(float(words.replace(",", "")), value, rel_tol=0.0501)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.floats(1e-12, 1e12))
+def test_the_likelihood_sentence_names_the_side_the_ratio_is_on(ratio: float) -> None:
+    words = text.likelihood(ratio)
+    if ratio >= 2:
+        assert "likelier for one person than for two" in words
+        assert words.endswith("for the same.")
+    elif ratio <= 0.5:
+        assert "likelier for two people than for one" in words
+        assert words.endswith("for different.")
+    else:
+        assert "supports neither" in words
+
+
+@pytest.mark.parametrize(
+    ("ratio", "support"),
+    [(3, "weak"), (50, "moderate"), (500, "moderately strong"), (5000, "strong"),
+     (50_000, "very strong"), (5e6, "extremely strong"), (1 / 50, "moderate")],
+)  # fmt: skip
+def test_the_verbal_scale(ratio: float, support: str) -> None:
+    assert f": {support} support for" in text.likelihood(ratio)
+
+
+def test_a_likelihood_without_bound_is_still_a_sentence() -> None:
+    assert "only seen for one person" in text.likelihood(math.inf)
+    assert "only seen for two people" in text.likelihood(0.0)
+
+
+def test_strangers_are_counted_with_their_interval() -> None:
+    words = text.strangers(Rate(3 / 120_000, 1e-5, 6e-5, 3, 120_000))
+    assert words == (
+        "3 of 120,000 stranger pairs look this alike: about 1 in 40,000 "
+        "(95% interval: 1 in 100,000 to 1 in 17,000)."
+    )
+
+
+def test_no_stranger_still_has_an_upper_end() -> None:
+    words = text.strangers(Rate(0.0, 0.0, 3e-6, 0, 1_000_000))
+    assert words.startswith("None of 1,000,000 stranger pairs")
+    assert "at most 1 in 330,000" in words
+
+
+@pytest.mark.parametrize(("errors", "start"), [(0, "None of 50"), (50, "All 50"), (7, "7 of 50")])
+def test_one_person_is_counted(errors: int, start: str) -> None:
+    words = text.one_person(Rate(errors / 50, 0.01, 0.9, errors, 50))
+    assert words.startswith(f"{start} pairs of photos of one person look less alike")
+
+
+def test_the_target_control_speaks_in_strangers_and_offers_the_default() -> None:
+    choices = text.target_choices(2e-4)
+    assert ("At most 1 in 10,000 strangers", 1e-4) in choices
+    assert ("At most 1 in 5,000 strangers", 2e-4) in choices
+    rates = [rate for _, rate in choices]
+    assert rates == sorted(rates, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(1, "1 byte"), (20_000_000, "20 MB"), (1_500, "1.5 kB")]
+)
+def test_sizes(number: int, words: str) -> None:
+    assert text.size(number) == words
+
+
+def test_what_is_nearly_all_is_not_called_all() -> None:
+    assert text.percent(0.9997) == "99.97%"
+    assert text.percent(0.994) == "99.4%"
+    assert text.percent(1.0) == "100%"
+    assert text.percent(0.62) == "62%"

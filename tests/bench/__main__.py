@@ -1,0 +1,30 @@
+"""Run one measurement by its name."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import tests.bench
+
+
+def main(argv: list[str]) -> int:
+    """Call ``main(argv)`` of the module of ``tests.bench`` that ``argv[0]`` names.
+
+    Returns:
+        Its exit status, 2 when there is no such measurement.
+    """
+    names = sorted(
+        module.name
+        for module in pkgutil.iter_modules(tests.bench.__path__)
+        if not module.name.startswith("_")
+    )
+    if not argv or argv[0] not in names:
+        print(f"usage: python -m tests.bench NAME [options]\nNAME: {', '.join(names)}")
+        return 2
+    return importlib.import_module(f"tests.bench.{argv[0]}").main(argv[1:]) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

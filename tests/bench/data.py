@@ -1,0 +1,68 @@
+"""Does the network wait for data? Share of a training step spent waiting for the next batch."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from model.network import Architecture, EmbeddingNet
+from model.preprocess import Preprocessing
+from training.loop import Job
+from training.losses import build
+from training.prefetch import prefetch
+from training.recipe import Recipe
+from training.sources import Pictures
+
+LIMIT = 0.05
+
+
+def main(argv: list[str]) -> int:
+    """Print the share; return 1 if it is above 5%."""
+    parser = argparse.ArgumentParser(prog="data", description=__doc__)
+    parser.add_argument("--trunk", default="resnet50")
+    parser.add_argument("--size", type=int, default=112)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=8)
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pictures.npy"
+        shape = (4 * args.batch, args.size, args.size, 3)
+        stored = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape)
+        stored[:] = np.random.default_rng(0).integers(0, 255, shape, np.uint8)
+        stored.flush()
+        images = np.load(file, mmap_mode="r")
+        rows = np.arange(len(images))
+        source = Pictures(images, rows, Preprocessing(input_size=args.size), faces=False)
+        net = EmbeddingNet(Architecture(trunk=args.trunk)).to(memory_format=torch.channels_last)
+        labels = rows % 16
+        recipe = Recipe(batch=args.batch, freeze_bn=True)
+        job = Job(net, build("pd", 16, 512), source, labels, recipe, Path(folder), progress=False)
+        generator = torch.Generator().manual_seed(0)
+        order = [np.sort(np.roll(rows, n * 7)[: args.batch]) for n in range(args.steps + 1)]
+        batches = prefetch((chosen, source.batch(chosen, generator)) for chosen in order)
+        chosen, inputs = next(batches)
+        job.train_step(inputs, torch.from_numpy(labels[chosen]))
+        waited = worked = 0.0
+        for _ in range(args.steps):
+            start = time.perf_counter()
+            chosen, inputs = next(batches)
+            ready = time.perf_counter()
+            job.train_step(inputs, torch.from_numpy(labels[chosen]))
+            waited += ready - start
+            worked += time.perf_counter() - ready
+    share = waited / (waited + worked)
+    print(
+        f"{args.trunk}, batch {args.batch}, {args.size} px: {1e3 * worked / args.steps:.0f} ms a "
+        f"step, {1e3 * waited / args.steps:.1f} ms waiting for data: {share:.2%} (promise: 5%)"
+    )
+    return 0 if share <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

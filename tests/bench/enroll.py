@@ -1,0 +1,175 @@
+"""Batch enrollment: each stage alone, then all at once; how far the overlap carries.
+
+    python -m tests.bench enroll --bundle BUNDLE [--photos 1500] [--workers N]
+
+Photos per second of reading, decoding and finding the face, of the network, and of checking and
+storing, each alone with the processes it has in the pipeline, then of the pipeline as a whole.
+Beside the wall clock stands the processor time a photo takes.
+
+Where the same processors do every stage, the pipeline cannot be as fast as its slowest stage
+alone: it has all of their work to do. What it can be judged by there is how much processor time
+it adds to theirs. That no stage waits for another without need is shown by stages that only
+wait, as if detector and network had hardware of their own: then the slowest sets the pace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import psutil
+import torch
+
+from app import enrollment
+from app.batch import BATCH, BatchEnroller
+from app.core import Core
+from app.looking import lookers
+from app.results import DetectedFace, PhotoResult, Upload
+from app.settings import Settings
+from app.sources import Item, open_source
+from tests.bench._lfw import lfw_photos
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How fast one stage was: photos, wall seconds, processor seconds."""
+
+    name: str
+    photos: int
+    wall: float
+    cpu: float
+
+    def __str__(self) -> str:
+        rate = self.photos / self.wall
+        return f"{self.name:<28} {rate:>8.1f} photos/s {1000 * self.cpu / self.photos:>8.1f} ms CPU"
+
+
+def processor_seconds() -> float:
+    """What this process and those it started have used so far."""
+    own = psutil.Process()
+    running = sum(sum(child.cpu_times()[:2]) for child in own.children(recursive=True))
+    return sum(own.cpu_times()[:4]) + running
+
+
+def timed(name: str, photos: int, work: Callable[[], object]) -> tuple[Stage, object]:
+    wall, cpu = time.perf_counter(), processor_seconds()
+    result = work()
+    stage = Stage(name, photos, time.perf_counter() - wall, processor_seconds() - cpu)
+    print(stage, flush=True)
+    return stage, result
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print; returns 1 when overlap or efficiency is below 85%."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench enroll")
+    parser.add_argument("--bundle", type=Path, required=True)
+    parser.add_argument("--lfw", type=Path, help="folder that holds lfw_funneled/")
+    parser.add_argument("--photos", type=int, default=1500)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    root = lfw_photos(options.lfw)[0].parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(data=Path(folder) / "data", bundle=options.bundle, audit=False)
+        core = Core.open(settings)
+        items = open_source(root, settings.max_upload_bytes)[: options.photos]
+        count = len(items)
+        stages = _alone(core, items, options.workers)
+        core.close()
+        core = Core.open(Settings(data=Path(folder) / "whole", bundle=options.bundle, audit=False))
+        enroller = BatchEnroller(core, policy="largest_central", workers=options.workers)
+        whole, _ = timed("all at once", count, lambda: list(enroller.run(items)))
+        core.close()
+    cores = os.cpu_count() or 1
+    work = sum(stage.cpu for stage in stages)
+    efficiency = work / whole.cpu
+    slowest = min(stages, key=lambda stage: stage.photos / stage.wall)
+    share = slowest.wall / whole.wall
+    print(f"{share:.0%} of the pace of {slowest.name!r} alone, with {options.workers} looking")
+    print(f"{cores} processors allow at most {cores * count / work:.1f} photos/s")
+    print(f"of the processor time, {efficiency:.0%} is the stages' own work")
+    paced = _paced(options.bundle, items[0], options.workers)
+    print(f"with stages that only wait: {paced:.0%} of the slowest one's pace")
+    return 0 if min(paced, efficiency) >= 0.85 else 1
+
+
+def _paced(bundle: Path, item: Item, workers: int, count: int = 768) -> float:
+    """The pipeline's pace over that of its slowest stage, when stages wait instead of working."""
+    look, network = 0.008 * (workers + 1), 0.006
+    with tempfile.TemporaryDirectory() as folder:
+        core = Core.open(Settings(data=Path(folder) / "data", bundle=bundle, audit=False))
+        face = core.pipeline.photo(item.read()).faces[0]
+        vectors = core.pipeline.embed([face])
+
+        @contextmanager
+        def waiting(*_: object) -> Iterator[Callable]:
+            def wait_and_look(data: bytes, file: str) -> DetectedFace | PhotoResult:
+                time.sleep(look)
+                return face
+
+            yield wait_and_look
+
+        def wait_and_embed(faces: list) -> np.ndarray:
+            time.sleep(network * len(faces))
+            return np.repeat(vectors, len(faces), axis=0)
+
+        core.pipeline.embed = wait_and_embed
+        items = [
+            replace(item, file=str(number), read=lambda number=number: str(number).encode())
+            for number in range(count)
+        ]
+        reasons = {"conflict": "a measurement"}
+        enroller = BatchEnroller(
+            core, policy="largest_central", overrides=reasons, workers=workers, dry_run=True
+        )
+        with mock.patch("app.batch.lookers", waiting):
+            started = time.perf_counter()
+            lines = sum(len(batch) for batch in enroller.run(items))
+            seconds = time.perf_counter() - started
+        core.close()
+    if lines != count:
+        raise RuntimeError(f"{lines} of {count} photos came out")
+    return max(look / (workers + 1), network) * count / seconds
+
+
+def _alone(core: Core, items: list[Item], workers: int) -> list[Stage]:
+    count = len(items)
+    with (
+        ThreadPoolExecutor(workers + 1) as pool,
+        lookers(core.pipeline, "largest_central", count, workers) as look,
+    ):
+        # The processes take seconds to start, which is not what a stage is judged by.
+        list(pool.map(lambda i: look(i.read(), i.file), items[: 2 * workers]))
+        looked, faces = timed(
+            "look: read to aligned face",
+            count,
+            lambda: list(pool.map(lambda i: look(i.read(), i.file), items)),
+        )
+    found = [face for face in faces if isinstance(face, DetectedFace)]
+
+    def embed() -> list:
+        starts = range(0, len(found), BATCH)
+        return [v for at in starts for v in core.pipeline.embed(found[at : at + BATCH])]
+
+    network, vectors = timed("embed", count, embed)
+    rows = iter(vectors)
+
+    def store() -> None:
+        for number, (item, face) in enumerate(zip(items, faces, strict=True)):
+            if not isinstance(face, DetectedFace):
+                continue
+            upload = Upload(item.file, b"")
+            photo = enrollment.new_photo(core, upload, face, next(rows), f"{number:064x}")
+            enrollment.store(core, item.name, [enrollment.Prepared(upload, photo, face)])
+
+    kept, _ = timed("check and store", count, store)
+    return [looked, network, kept]

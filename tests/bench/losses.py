@@ -1,0 +1,97 @@
+"""PD-Loss at a million identities: memory and time of the streamed form against the direct one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import torch
+
+from training.losses.pd import PDLoss
+
+FORMS = ("direct", "streamed")
+
+
+def step(loss: PDLoss, embeddings: torch.Tensor, labels: torch.Tensor) -> None:
+    """One forward and backward pass, gradients dropped first."""
+    embeddings.grad = loss.proxies.grad = None
+    loss(embeddings, labels).backward()
+
+
+def peak(form: str, classes: int, dim: int, batch: int) -> dict[str, float]:
+    """Peak resident memory beyond proxies and their gradient (bytes), and seconds of one step."""
+    torch.manual_seed(0)
+    loss = PDLoss(classes, dim, form=form)
+    embeddings = torch.randn(batch, dim, requires_grad=True)
+    labels = torch.randint(classes, (batch,))
+    step(PDLoss(8, dim, form=form), embeddings, labels % 8)
+    loss.proxies.grad = torch.zeros_like(loss.proxies)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    step(loss, embeddings, labels)
+    seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"extra_bytes": (after - before) * 1024, "seconds": seconds}
+
+
+def pace(classes: int, dim: int, batch: int, repeats: int) -> dict[str, float]:
+    """Median seconds a step of each form, taken in turns so that both meet the same machine."""
+    torch.manual_seed(0)
+    losses = {form: PDLoss(classes, dim, form=form) for form in FORMS}
+    embeddings = torch.randn(batch, dim, requires_grad=True)
+    labels = torch.randint(classes, (batch,))
+    times: dict[str, list[float]] = {form: [] for form in FORMS}
+    for _ in range(repeats):
+        for form, loss in losses.items():
+            start = time.perf_counter()
+            step(loss, embeddings, labels)
+            times[form].append(time.perf_counter() - start)
+    return {form: sorted(values)[repeats // 2] for form, values in times.items()}
+
+
+def _in_own_process(form: str, *numbers: int) -> dict[str, float]:
+    """The peak of a process only ever rises, so each measurement gets one of its own."""
+    command = [sys.executable, "-m", "tests.bench.losses", "--one", form, *map(str, numbers)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(output)
+
+
+def main(argv: list[str]) -> int:
+    """Print the figures; return 1 if a promise is broken."""
+    parser = argparse.ArgumentParser(prog="losses", description=__doc__)
+    parser.add_argument("--classes", type=int, default=1_000_000)
+    parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.one:
+        form, *numbers = args.one
+        print(json.dumps(peak(form, *map(int, numbers))))
+        return 0
+    kept = True
+    for classes in (100, 1_000):
+        seconds = pace(classes, args.dim, args.batch, 101)
+        ratio = seconds["streamed"] / seconds["direct"]
+        kept &= ratio <= 1.0
+        print(
+            f"{classes:,} classes: direct {1e3 * seconds['direct']:.2f} ms a step, streamed "
+            f"{1e3 * seconds['streamed']:.2f} ms: {ratio:.2f} of it (promise: at most 1)",
+            flush=True,
+        )
+    rows = {f: _in_own_process(f, args.classes, args.dim, args.batch) for f in FORMS}
+    for form, row in rows.items():
+        print(
+            f"{args.classes:,} classes, {form}: {row['extra_bytes'] / 1e6:,.0f} MB beyond proxies "
+            f"and gradient, {row['seconds']:.1f} s a step"
+        )
+    share = rows["streamed"]["extra_bytes"] / rows["direct"]["extra_bytes"]
+    print(f"memory of the streamed form: {share:.1%} of the direct form's (promise: 10%)")
+    return 0 if kept and share <= 0.1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

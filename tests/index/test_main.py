@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from index.__main__ import main
+from index.crypto import parse_key
+from index.gallery import Gallery
+from tests.index.helpers import MODEL, Faces
+
+
+@pytest.fixture
+def folder(tmp_path: Path, faces: Faces) -> Path:
+    with Gallery.open(tmp_path / "data", model_id=MODEL) as gallery:
+        for n in range(4):
+            gallery.enroll(f"p{n}", faces.photos(n, 2))
+    return tmp_path / "data"
+
+
+def test_stats_sync_and_rebuild(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", "--data", str(folder)]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["people"], facts["photos"], facts["index"]["count"]) == (4, 8, 8)
+    assert (facts["model_id"], facts["encrypted"]) == (MODEL, False)
+    assert main(["sync", "--data", str(folder)]) == 0
+    assert "agree" in capsys.readouterr().out
+    assert (folder / "index.cache").exists()
+    assert main(["rebuild", "--data", str(folder)]) == 0
+    assert "8 photos" in capsys.readouterr().out
+
+
+def test_export_and_import_into_an_encrypted_gallery(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "all.faces"
+    assert main(["export", "--data", str(folder), str(file)]) == 0
+    assert main(["key"]) == 0
+    text = capsys.readouterr().out.splitlines()[-1]
+    key_file = tmp_path / "key"
+    key_file.write_text(text)
+    new = ["import", "--data", str(tmp_path / "new"), "--key-file", str(key_file), str(file)]
+    assert main([*new, "--model-id", MODEL]) == 0
+    assert main(new) == 1
+    assert "already" in capsys.readouterr().err
+    assert main([*new, "--skip-existing"]) == 0
+    with Gallery.open(tmp_path / "new", model_id=MODEL, key=parse_key(text)) as gallery:
+        assert gallery.count() == 4
+
+
+def test_move_to_milvus_and_back(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("milvus_lite", reason="Milvus Lite is not installed")
+    url = f"milvus-lite:{tmp_path}/lite.db"
+    main(["sync", "--data", str(folder)])
+    assert main(["move", "--data", str(folder), "--from", "faiss", "--to", url]) == 0
+    assert "8 photos" in capsys.readouterr().out
+    assert not (folder / "index.cache").exists()
+    assert main(["stats", "--data", str(folder), "--index", url]) == 0
+    assert json.loads(capsys.readouterr().out)["index"]["engine"] == "milvus"
+    assert main(["move", "--data", str(folder), "--from", url, "--to", "faiss"]) == 0
+    assert "emptied" in capsys.readouterr().out
+    assert (folder / "index.cache").exists()
+
+
+def test_errors_are_sentences_and_a_status(
+    tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stats", "--data", str(tmp_path / "nothing")]) == 1
+    assert "There is no gallery" in capsys.readouterr().err
+    assert not (tmp_path / "nothing").exists()
+    bad = tmp_path / "bad.key"
+    bad.write_text("short")
+    assert main(["stats", "--data", str(folder), "--key-file", str(bad)]) == 1
+    assert "wrong_key" in capsys.readouterr().err
+    Gallery.open(tmp_path / "empty", model_id=MODEL).close()
+    assert main(["rebuild", "--data", str(tmp_path / "empty")]) == 1
+    assert main(["stats", "--data", str(tmp_path / "empty")]) == 0

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.gallery import Gallery
+from model.errors import BundleMismatch, GalleryError, WrongKey
+from tests.index.helpers import MODEL, Faces
+
+KEY = bytes(range(32))
+
+
+def filled(folder: Path, key: bytes | None = None) -> Gallery:
+    faces = Faces()
+    gallery = Gallery.open(folder, model_id=MODEL, key=key)
+    for n in range(5):
+        gallery.enroll(f"Pérson {n}", faces.photos(n, n), {"n": n}, "yes")
+    gallery.add_photos(gallery.people()[0].id, [faces.photo(0, thumbnail=None, quality=None)])
+    return gallery
+
+
+def summary(gallery: Gallery) -> list:
+    vectors = {
+        int(i): v.tobytes()
+        for c in gallery.iter_embeddings()
+        for i, v in zip(c.ids, c.vectors, strict=True)
+    }
+    return [
+        (
+            person.id,
+            person.name,
+            person.metadata,
+            person.consent,
+            [
+                (
+                    p.content_hash,
+                    p.quality,
+                    p.source_name,
+                    gallery.thumbnail(p.id),
+                    vectors[int(p.id)],
+                )
+                for p in gallery.photos(person.id)
+            ],
+        )
+        for person in gallery.iter_people()
+    ]
+
+
+@pytest.mark.parametrize("source_key", [None, KEY], ids=["plain", "sealed"])
+@pytest.mark.parametrize("target_key", [None, KEY], ids=["plain", "sealed"])
+def test_everything_arrives(
+    tmp_path: Path, source_key: bytes | None, target_key: bytes | None
+) -> None:
+    plain = source_key is not None and target_key is None
+    with filled(tmp_path / "a", source_key) as source:
+        file = source.export(tmp_path / "people.faces", plain=plain)
+        expected = summary(source)
+    with Gallery.open(tmp_path / "b", model_id=MODEL, key=target_key) as target:
+        assert target.import_(file) == 5
+        assert summary(target) == expected
+    assert list(tmp_path.glob("*.part")) == []
+
+
+def test_encrypted_export_needs_the_key(tmp_path: Path) -> None:
+    with filled(tmp_path / "a", KEY) as source:
+        file = source.export(tmp_path / "x")
+    assert b"people.jsonl" not in file.read_bytes()
+    with Gallery.open(tmp_path / "b", model_id=MODEL) as target, pytest.raises(WrongKey):
+        target.import_(file)
+    with (
+        Gallery.open(tmp_path / "c", model_id=MODEL, key=bytes(32)) as target,
+        pytest.raises(WrongKey),
+    ):
+        target.import_(file)
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "sealed"])
+def test_damage_is_found_before_anything_is_stored(tmp_path: Path, key: bytes | None) -> None:
+    with filled(tmp_path / "a", key) as source:
+        good = source.export(tmp_path / "x").read_bytes()
+    random = np.random.default_rng(0)
+    spots = random.integers(0, len(good), 12)
+    with Gallery.open(tmp_path / "b", model_id=MODEL, key=key) as target:
+        bad_file = tmp_path / "bad"
+        refused = 0
+        for spot in spots:
+            bad = bytearray(good)
+            bad[spot] ^= 0x55
+            bad_file.write_bytes(bytes(bad))
+            try:
+                target.import_(bad_file)
+            except (GalleryError, WrongKey):
+                refused += 1
+                assert target.count() == 0
+            else:
+                # The flip fell on a byte that carries nothing, such as a date in the archive.
+                for person in target.people():
+                    target.forget(person.id)
+        assert refused >= 9
+        bad_file.write_bytes(good[: len(good) // 2])
+        with pytest.raises((GalleryError, WrongKey)):
+            target.import_(bad_file)
+        assert target.count() == 0
+
+
+def test_changed_member_is_named(tmp_path: Path) -> None:
+    with filled(tmp_path / "a") as source:
+        file = source.export(tmp_path / "x")
+    forged = tmp_path / "forged"
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(forged, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, data.replace(b"rson 3", b"rson 9") if "people" in name else data)
+    with (
+        Gallery.open(tmp_path / "b", model_id=MODEL) as target,
+        pytest.raises(GalleryError, match=r"people\.jsonl has a wrong checksum"),
+    ):
+        target.import_(forged)
+
+
+def test_known_people_stop_or_are_skipped(tmp_path: Path) -> None:
+    with filled(tmp_path / "a") as gallery:
+        file = gallery.export(tmp_path / "x")
+        forgotten = gallery.people()[3]
+        before = summary(gallery)
+        gallery.forget(forgotten.id)
+        with pytest.raises(GalleryError, match="already"):
+            gallery.import_(file)
+        assert gallery.count() == 4
+        assert gallery.import_(file, existing="skip") == 1
+        assert sorted(summary(gallery)) == sorted(before)
+        with pytest.raises(ValueError, match="overwrite"):
+            gallery.import_(file, existing="overwrite")
+
+
+def test_other_model_and_newer_format_are_refused(tmp_path: Path) -> None:
+    with filled(tmp_path / "a") as source:
+        file = source.export(tmp_path / "x")
+    with (
+        Gallery.open(tmp_path / "b", model_id="model-b") as target,
+        pytest.raises(BundleMismatch, match="model-a"),
+    ):
+        target.import_(file)
+    newer = tmp_path / "newer"
+    with zipfile.ZipFile(newer, "w") as archive:
+        archive.writestr("manifest.json", json.dumps({"format": "face-gallery", "version": 99}))
+    with (
+        Gallery.open(tmp_path / "c", model_id=MODEL) as target,
+        pytest.raises(GalleryError, match="newer"),
+    ):
+        target.import_(newer)

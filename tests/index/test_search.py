@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from index.fusion import fuse
+from index.gallery import Gallery
+from index.search import PeopleSearch
+from model.errors import BundleMismatch
+from model.types import Embedding
+from tests.index.helpers import DIMENSION, Faces
+
+
+@pytest.fixture
+def search(gallery: Gallery, faces: Faces) -> PeopleSearch:
+    for n in range(30):
+        gallery.enroll(f"person {n}", faces.photos(n, 1 + n % 4))
+    return PeopleSearch.open(gallery)
+
+
+def test_right_person_is_found_and_strangers_are_unknown(
+    search: PeopleSearch, faces: Faces
+) -> None:
+    for n in range(30):
+        result = search.search(faces.embedding(n), 3, threshold=0.5)
+        assert [match.name for match in result.matches] == [f"person {n}"]
+        assert result.known
+        assert len(result.nearest) == 3
+    for n in range(30, 50):
+        result = search.search(faces.embedding(n), 3, threshold=0.6)
+        assert not result.known
+        assert len(result.nearest) == 3
+
+
+@pytest.mark.parametrize("fusion", ["mean", "max", "top2", "template"])
+def test_ranking_equals_scoring_everyone(search: PeopleSearch, faces: Faces, fusion: str) -> None:
+    gallery = search.gallery
+    query = faces.embedding(4)
+    everyone = []
+    for person in gallery.iter_people():
+        vectors = gallery.vectors_of_people([person.id]).vectors
+        everyone.append((fuse(query.vector, vectors, fusion), person.id))
+    everyone.sort(reverse=True)
+    result = search.search(query, 30, threshold=0.0, fusion=fusion)
+    assert [m.person_id for m in result.nearest] == [p for _, p in everyone]
+    assert np.allclose([m.score for m in result.nearest], [s for s, _ in everyone], atol=1e-5)
+    margins = [m.margin for m in result.nearest]
+    assert margins[:-1] == pytest.approx(-np.diff([s for s, _ in everyone]), abs=1e-5)
+    assert margins[-1] is None
+    best = result.nearest[0]
+    own = gallery.vectors_of_people([best.person_id])
+    assert int(best.photo_id) == own.ids[np.argmax(own.vectors.astype(np.float32) @ query.vector)]
+    assert {m.person_id for m in result.matches} == {p for s, p in everyone if s >= 0.0}
+
+
+def test_threshold_may_depend_on_the_number_of_strangers(
+    search: PeopleSearch, faces: Faces
+) -> None:
+    seen = []
+
+    def rising(met: int) -> float:
+        seen.append(met)
+        return 0.99
+
+    photos = search.gallery.counts().photos
+    assert 30 < photos < 3 * 30
+    result = search.search(faces.embedding(0), threshold=rising)
+    search.search(faces.embedding(0), threshold=rising, fusion="mean")
+    assert seen == [photos, 30]
+    assert (result.threshold, result.people, result.matches) == (0.99, 30, ())
+    assert result.strangers == photos
+    assert result.nearest[0].name == "person 0"
+
+
+def test_people_with_many_photos_do_not_crowd_out_others(
+    search: PeopleSearch, faces: Faces
+) -> None:
+    search.gallery.enroll("collector", faces.photos(40, 120))
+    result = search.search(faces.embedding(40), 5, threshold=0.5)
+    assert result.nearest[0].name == "collector"
+    assert len({match.person_id for match in result.nearest}) == 5
+
+
+def test_enrolled_is_found_at_once_and_forgotten_never_again(
+    search: PeopleSearch, faces: Faces
+) -> None:
+    person = search.gallery.enroll("new", faces.photos(45, 2))
+    assert search.search(faces.embedding(45), threshold=0.5).matches[0].name == "new"
+    search.gallery.rename(person.id, "renamed")
+    assert search.search(faces.embedding(45), threshold=0.5).matches[0].name == "renamed"
+    search.gallery.forget(person.id)
+    assert not search.search(faces.embedding(45), threshold=0.6).known
+
+
+def test_many_queries_equal_single_ones(search: PeopleSearch, faces: Faces) -> None:
+    queries = [faces.embedding(n) for n in range(20)]
+    together = search.search_many(queries, 2, threshold=0.5)
+    assert together == [search.search(query, 2, threshold=0.5) for query in queries]
+    assert search.search_many([], 2, threshold=0.5) == []
+
+
+def test_empty_gallery_knows_nobody(gallery: Gallery, faces: Faces) -> None:
+    search = PeopleSearch.open(gallery, dimension=DIMENSION)
+    result = search.search(faces.embedding(0), threshold=0.1)
+    assert (result.matches, result.nearest, result.people) == ((), (), 0)
+
+
+def test_other_models_and_bad_arguments_are_refused(search: PeopleSearch, faces: Faces) -> None:
+    with pytest.raises(BundleMismatch, match="model-b"):
+        search.search(Embedding(faces.vector(0), "model-b"), threshold=0.5)
+    with pytest.raises(ValueError, match="k must"):
+        search.search(faces.embedding(0), 0, threshold=0.5)
+
+
+def test_cache_is_saved_on_close_and_after_many_changes(
+    search: PeopleSearch, faces: Faces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = search.gallery.folder / "index.cache"
+    monkeypatch.setattr("index.search._SAVE_AFTER", 10)
+    search.gallery.enroll("many", faces.photos(40, 12))
+    assert not cache.exists()
+    search.sync()
+    search._saving.join()
+    assert cache.exists()
+    written = cache.stat().st_mtime_ns
+    search.gallery.enroll("one", faces.photos(41, 1))
+    search.sync()
+    search.close()
+    assert cache.stat().st_mtime_ns > written
+
+
+def test_threads_search_while_others_enroll_and_forget(search: PeopleSearch, faces: Faces) -> None:
+    failures: list[object] = []
+    stop = threading.Event()
+    query = faces.embedding(3)
+
+    def look() -> None:
+        while not stop.is_set():
+            try:
+                result = search.search(query, 2, threshold=0.5)
+                if not result.matches or result.matches[0].name != "person 3":
+                    failures.append(result)
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for n in range(15):
+        person = search.gallery.enroll(f"visitor {n}", faces.photos(40, 2))
+        assert search.search(faces.embedding(40), threshold=0.5).matches[0].person_id == person.id
+        search.gallery.forget(person.id)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures

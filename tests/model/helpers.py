@@ -1,0 +1,41 @@
+"""Small real bundles for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from model.bundle import Bundle, save_network
+from model.network import Architecture, EmbeddingNet
+from model.preprocess import Preprocessing
+
+
+def lively_network(**architecture: object) -> EmbeddingNet:
+    """A network whose batch norms do something, as after training."""
+    torch.manual_seed(0)
+    net = EmbeddingNet(Architecture(**{"trunk": "resnet18", "dim": 32, **architecture}))
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 2)
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+    return net.eval()
+
+
+def small_bundle(path: Path, **preprocessing: object) -> Bundle:
+    """A ResNet18 bundle with random weights."""
+    return save_network(
+        path,
+        lively_network(head_norm=True),
+        Preprocessing(**{"input_size": 64, **preprocessing}),
+        name="small",
+        card="# small\n",
+        provenance={"data": "none"},
+    )
+
+
+def random_crops(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, 112, 112, 3), np.uint8)

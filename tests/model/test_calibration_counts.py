@@ -1,0 +1,141 @@
+"""Streamed counts against the plainest possible counting."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.calibration import scores as scores_module
+from model.calibration.extremes import worst_pairs
+from model.calibration.person_counts import count_people
+from model.calibration.scores import (
+    Collection,
+    Sample,
+    from_grid,
+    histograms,
+    tiles,
+    to_grid,
+)
+
+
+@pytest.fixture
+def photos() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unit vectors, labels with gaps and in no order, and the half of each photo's person."""
+    rng = np.random.default_rng(5)
+    labels = rng.permutation(np.repeat([3, 7, 8, 20, 21, 40, 41], [1, 5, 2, 9, 1, 3, 4]))
+    vectors = rng.normal(size=(len(labels), 6)) + 2 * rng.normal(size=(50, 6))[labels]
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return vectors, labels, (labels % 2 == 0).astype(int)
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scores_module, "TILE_PHOTOS", 6)
+
+
+def test_tiles_hold_every_pair_once_and_no_couple_twice(photos) -> None:
+    collection = Collection.of(*photos)
+    seen: set[tuple[int, int]] = set()
+    couples: set[tuple[int, int]] = set()
+    for tile in tiles(collection):
+        pairs = set(zip(tile.rows.tolist(), tile.cols.tolist(), strict=True))
+        assert not pairs & seen
+        seen |= pairs
+        here = {tuple(sorted((collection.person[a], collection.person[b]))) for a, b in pairs}
+        assert not here & couples
+        couples |= here
+    count = len(photos[1])
+    assert len(seen) == collection.pairs == count * (count - 1) // 2
+
+
+def test_histograms_match_counting_one_by_one(photos) -> None:
+    vectors, labels, half = photos
+    parts = histograms(Collection.of(*photos))
+    matrix = vectors @ vectors.T
+    for part, wanted in zip(parts, [(0, 0), (1, 1), (0, 1)], strict=True):
+        genuine, impostor = [], []
+        for a in range(len(labels)):
+            for b in range(a):
+                if tuple(sorted((half[a], half[b]))) == wanted:
+                    (genuine if labels[a] == labels[b] else impostor).append(matrix[a, b])
+        assert part.genuine.sum() == len(genuine)
+        assert part.impostor.sum() == len(impostor)
+        for counts, found in ((part.genuine, genuine), (part.impostor, impostor)):
+            np.testing.assert_allclose(
+                np.repeat(part.values, counts), np.sort(found), atol=2 / scores_module.GRID
+            )
+
+
+def test_person_counts_match_counting_one_by_one(photos) -> None:
+    labels = photos[1]
+    collection = Collection.of(*photos)
+    knots = from_grid(to_grid(np.array([-0.5, 0.0, 0.25, 0.6])))
+    classes = np.arange(len(labels)) % 3
+    table = np.array([[0, 0, -1], [0, 1, 1], [-1, 1, 1]])
+    results = count_people(collection, knots, classes, table)
+    places = to_grid(collection.vectors @ collection.vectors.T)
+    person = collection.person
+    for population, found in enumerate(results):
+        genuine = np.zeros((collection.people, 5), int)
+        impostor = np.zeros((collection.people, 5), int)
+        couples: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for a in range(len(labels)):
+            for b in range(a):
+                if table[classes[a], classes[b]] != population:
+                    continue
+                bin_ = int((to_grid(knots) <= places[b, a]).sum())
+                if person[a] == person[b]:
+                    genuine[person[a], bin_] += 1
+                else:
+                    impostor[person[a], bin_] += 1
+                    impostor[person[b], bin_] += 1
+                    couples[person[b], person[a]].append(bin_)
+        np.testing.assert_array_equal(found.genuine, genuine)
+        np.testing.assert_array_equal(found.impostor, impostor)
+        for knot in range(4):
+            above = {key: sum(b > knot for b in bins) for key, bins in couples.items()}
+            assert found.couple_squares[knot] == sum(k * k for k in above.values())
+            products = sum(k * len(couples[key]) for key, k in above.items())
+            assert found.couple_products[knot] == products
+        assert found.couple_sizes == sum(len(bins) ** 2 for bins in couples.values())
+        assert found.couples == len(couples)
+
+
+@given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=20), st.floats(-1, 1, width=32))
+@settings(deadline=None, max_examples=200)
+def test_grid_keeps_every_comparison_with_a_grid_threshold(scores, threshold) -> None:
+    place = to_grid(np.array([threshold]))
+    on_grid = from_grid(place)[0]
+    values = np.array(scores, np.float32)
+    np.testing.assert_array_equal(to_grid(values) >= place, values.astype(float) >= on_grid)
+
+
+def test_samples_add_up() -> None:
+    rng = np.random.default_rng(0)
+    one, two = (np.round(rng.normal(size=(2, 40)), 1) for _ in range(2))
+    whole = Sample.of(one[0], one[1]) + Sample.of(two[0], two[1])
+    direct = Sample.of(np.r_[one[0], two[0]], np.r_[one[1], two[1]])
+    for name in ("values", "genuine", "impostor"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(direct, name))
+    threshold = direct.values[10]
+    impostor, genuine = np.r_[one[1], two[1]], np.r_[one[0], two[0]]
+    assert direct.false_matches[10] == (impostor >= threshold).sum()
+    assert direct.false_non_matches[10] == (genuine < threshold).sum()
+
+
+def test_worst_pairs_are_the_extremes_and_name_the_callers_rows(photos) -> None:
+    vectors, labels, _ = photos
+    alike, unlike = worst_pairs(vectors, labels, 3)
+    matrix = vectors @ vectors.T
+    apart = labels[:, None] != labels[None, :]
+    assert alike[0].score == pytest.approx(matrix[apart].max(), abs=1e-5)
+    assert unlike[0].score == pytest.approx(matrix[~apart].min(), abs=1e-5)
+    for pair in [*alike, *unlike]:
+        assert matrix[pair.first, pair.second] == pytest.approx(pair.score, abs=1e-5)
+    assert all(labels[p.first] != labels[p.second] for p in alike)
+    assert all(labels[p.first] == labels[p.second] for p in unlike)
+    assert len({frozenset((labels[p.first], labels[p.second])) for p in alike}) == 3

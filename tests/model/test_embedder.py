@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+from model.bundle import Bundle
+from model.embedder import Embedder, cache_dir
+from model.errors import EngineUnavailable
+from tests.model.helpers import random_crops, small_bundle
+
+ENGINES = ("torch", "onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_crop_gives_the_same_vector_in_any_company(bundle: Bundle, engine: str) -> None:
+    embedder = Embedder(bundle, engine=engine, batch_size=7)
+    crops = random_crops(20)
+    together = embedder.embed(crops)
+    alone = np.stack([embedder.embed(crop[None])[0] for crop in crops])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_engines_agree(tmp_path: Path, flip: bool) -> None:
+    bundle = small_bundle(tmp_path / "b", flip=flip)
+    crops = random_crops(16)
+    first, second = (Embedder(bundle, engine=engine).embed(crops) for engine in ENGINES)
+    assert (first * second).sum(1).min() > 0.9999
+
+
+def test_flip_averages_the_mirror_image(tmp_path: Path) -> None:
+    plain = Embedder(small_bundle(tmp_path / "plain"))
+    both = Embedder(small_bundle(tmp_path / "both", flip=True))
+    crops = random_crops(3)
+    sum_ = plain.embed(crops) + plain.embed(crops[:, :, ::-1])
+    expected = sum_ / np.linalg.norm(sum_, axis=1, keepdims=True)
+    np.testing.assert_allclose(both.embed(crops), expected, atol=1e-5)
+    np.testing.assert_allclose(both.embed(crops), both.embed(crops[:, :, ::-1]), atol=1e-5)
+
+
+def test_input_against_pillow_and_the_definition(bundle: Bundle) -> None:
+    """Resize by Pillow, normalise by hand, run the network: the independent route."""
+    crop = np.asarray(Image.effect_noise((112, 112), 60).convert("RGB"))
+    small = np.asarray(Image.fromarray(crop).resize((64, 64), Image.Resampling.BILINEAR), float)
+    prep = bundle.preprocessing
+    pixels = (small - np.array(prep.mean)) / np.array(prep.std)
+    with torch.inference_mode():
+        vector = F.normalize(
+            bundle.network()(torch.tensor(pixels, dtype=torch.float32).permute(2, 0, 1)[None])
+        )
+    assert float(vector @ Embedder(bundle).embed(crop[None])[0]) > 0.999
+
+
+def test_calls_from_many_threads_do_not_mix(bundle: Bundle) -> None:
+    embedder = Embedder(bundle)
+    crops = random_crops(32)
+    expected = embedder.embed(crops)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda crop: embedder.embed(crop[None])[0], crops))
+    np.testing.assert_allclose(results, expected, atol=1e-5)
+
+
+def test_nothing_in_nothing_out(bundle: Bundle) -> None:
+    assert Embedder(bundle).embed([]).shape == (0, 32)
+
+
+def test_an_embedding_remembers_its_model(bundle: Bundle) -> None:
+    embedding = Embedder(bundle).embed_one(random_crops(1)[0], quality=0.5)
+    assert (embedding.model_id, embedding.quality) == (bundle.model_id, 0.5)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_named_device_is_never_replaced(bundle: Bundle) -> None:
+    for engine in ENGINES:
+        with pytest.raises(EngineUnavailable):
+            Embedder(bundle, engine=engine, device="cuda")
+    assert (Embedder(bundle).engine, Embedder(bundle).device) == ("onnxruntime", "cpu")
+
+
+def test_unknown_names_are_answered_with_the_known_ones(bundle: Bundle) -> None:
+    with pytest.raises(ValueError, match="auto, torch, onnxruntime"):
+        Embedder(bundle, engine="tensorrt")
+    with pytest.raises(ValueError, match="auto, cpu, cuda, mps"):
+        Embedder(bundle, device="tpu")
+
+
+def test_the_cached_graph_is_used_again_and_mended_when_damaged(tmp_path: Path) -> None:
+    bundle = small_bundle(tmp_path / "b", input_size=72)
+    crops = random_crops(2)
+    expected = Embedder(bundle).embed(crops)
+    file = cache_dir() / f"{bundle.model_id}.onnx"
+    made = file.stat().st_mtime_ns
+    np.testing.assert_array_equal(Embedder(bundle).embed(crops), expected)
+    assert file.stat().st_mtime_ns == made
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+    np.testing.assert_array_equal(Embedder(bundle).embed(crops), expected)

@@ -1,0 +1,57 @@
+"""The arrows between rooms, read from the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ALLOWED = {
+    "model": {"model"},
+    "index": {"index", "model.types", "model.errors"},
+    "training": {"training", "model", "index"},
+    "app": {"app", "index", "model"},
+}
+ROOMS = {*ALLOWED, "tests"}
+
+
+def imported(file: Path) -> set[str]:
+    """Every module a file imports, wherever in the file; relative imports made absolute."""
+    package = file.relative_to(ROOT).with_suffix("").parts[:-1]
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names |= {base} if base in ("model.types", "model.errors") else set()
+            names |= {f"{base}.{alias.name}" for alias in node.names}
+    return names
+
+
+def allowed(name: str, room: str) -> bool:
+    if name.split(".")[0] not in ROOMS:
+        return True
+    return any(name == target or name.startswith(f"{target}.") for target in ALLOWED[room])
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_imports_only_what_the_architecture_allows(room: str) -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {name}"
+        for file in sorted((ROOT / room).rglob("*.py"))
+        for name in sorted(imported(file))
+        if not allowed(name, room)
+    ]
+    assert not wrong
+
+
+def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
+    assert not allowed("training.loop", "app")
+    assert not allowed("model.embedder", "index")
+    assert not allowed("index.gallery", "model")
+    assert allowed("model.types.Face", "index")
+    assert allowed("numpy", "index")

@@ -1,0 +1,174 @@
+"""The calibrate command from pictures on disk to a stored calibration and its report."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from model.bundle import Bundle
+from model.calibration import Calibration
+from tests.model.helpers import small_bundle
+from training.__main__ import main
+from training.score_files import write_bob, write_pyeer
+
+PEOPLE, PHOTOS = 60, 3
+
+
+def draw_people(root: Path, seed: int, noise: float) -> None:
+    """A folder a person: blots of their own, the same in each picture but for noise."""
+    rng = np.random.default_rng(seed)
+    for person in range(PEOPLE):
+        folder = root / "celeba" / f"{person:03d}"
+        folder.mkdir(parents=True)
+        blots = rng.uniform(0, 255, (4, 4, 3))
+        for photo in range(PHOTOS):
+            small = np.clip(blots + noise * rng.normal(size=blots.shape), 0, 255).astype(np.uint8)
+            picture = Image.fromarray(small).resize((112, 112), Image.Resampling.BICUBIC)
+            picture.save(folder / f"{photo}.png")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("calibrate")
+    small_bundle(folder / "bundle")
+    draw_people(folder / "known", 0, noise=30)
+    draw_people(folder / "worse", 2, noise=140)
+    (folder / "groups.csv").write_text(
+        "name,group\n"
+        + "".join(f"{p:03d},{'even' if p % 2 == 0 else 'odd'}\n" for p in range(PEOPLE))
+    )
+    return folder
+
+
+def calibrate(work: Path, *words: str) -> int:
+    return main(["calibrate", "--cache", str(work / "cache"), *words])
+
+
+@pytest.fixture(scope="module")
+def report(work: Path) -> Path:
+    """The report of a calibration that is now stored in the bundle."""
+    out = work / "out"
+    code = calibrate(
+        work, "--bundle", str(work / "bundle"), "--data", "celeba", "--root", str(work / "known"),
+        "--groups", str(work / "groups.csv"), "--out", str(out),
+    )  # fmt: skip
+    assert code == 0
+    return out / "report.html"
+
+
+def test_the_calibration_is_stored_in_its_bundle(work: Path, report: Path) -> None:
+    bundle = Bundle.load(work / "bundle")
+    assert bundle.calibration is not None
+    assert bundle.calibration.people == PEOPLE
+    assert bundle.calibration.photos == PEOPLE * PHOTOS
+    assert bundle.calibration.id == Calibration.load(report.with_name("calibration.json")).id
+    assert {rates.groups for rates in bundle.calibration.groups} == {
+        ("even", "even"), ("even", "odd"), ("odd", "odd"),
+    }  # fmt: skip
+    assert bundle.calibration.summary.d_prime.value > 1
+
+
+class Tags(HTMLParser):
+    """Counts tags and notes whatever a page would fetch."""
+
+    void = frozenset({"meta", "img", "br"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[str, int] = {}
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        if tag not in self.void:
+            self.open.append(tag)
+        self.fetched += [
+            value or "" for name, value in attrs if name in ("src", "href", "srcset", "data")
+        ]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_one_whole_file_with_its_plots_and_pictures(report: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert tags.counts["svg"] == 4
+    assert tags.counts["img"] == 4 * 12
+    assert all(value.startswith("data:image/jpeg;base64,") for value in tags.fetched)
+    assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
+    assert "nan" not in re.findall(r'points="([^"]*)"', text)
+    for word in ("Thresholds", "By group", "even × odd", "Worst pairs", "1 in 1,000,000"):
+        assert word in text
+
+
+def test_promises_hold_where_they_were_made_and_break_for_worse_pictures(
+    work: Path, report: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = str(work / "bundle")
+    words = ["--check", bundle, "--data", "celeba", "--out", str(work / "check"), "--root"]
+    assert calibrate(work, *words, str(work / "known")) == 0
+    assert "No promise is broken." in capsys.readouterr().out
+    assert calibrate(work, *words, str(work / "worse")) == 1
+    assert "DRIFT" in capsys.readouterr().out
+    result = json.loads((work / "check" / "check.json").read_text())
+    assert result["drifted"] is True
+    assert any(check["fnmr"] == "broken" for check in result["checks"])
+
+
+def test_a_dry_run_leaves_the_bundle_alone(tmp_path: Path, work: Path) -> None:
+    small_bundle(tmp_path / "bundle")
+    before = (tmp_path / "bundle" / "bundle.json").read_bytes()
+    code = calibrate(
+        work, "--bundle", str(tmp_path / "bundle"), "--data", "celeba", "--dry-run",
+        "--root", str(work / "known"), "--out", str(tmp_path / "out"), "--no-pictures",
+    )  # fmt: skip
+    assert code == 0
+    assert (tmp_path / "bundle" / "bundle.json").read_bytes() == before
+    assert "<img" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_scores_of_other_tools_are_calibrated(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    genuine, impostor = rng.normal(40, 8, 900), rng.normal(10, 8, 9000)
+    write_bob(tmp_path / "both.txt", genuine, impostor)
+    write_pyeer(tmp_path / "same.txt", tmp_path / "apart.txt", genuine, impostor)
+    found = []
+    for files in (["both.txt"], ["same.txt", "apart.txt"]):
+        words = [str(tmp_path / file) for file in files]
+        assert calibrate(tmp_path, "--scores", *words, "--out", str(tmp_path / "out")) == 0
+        found.append(Calibration.load(tmp_path / "out" / "calibration.json"))
+    assert found[0].targets == found[1].targets
+    assert found[0].threshold(0.01).threshold == pytest.approx(10 + 8 * 2.326, abs=1.5)
+
+
+def test_what_is_missing_is_said(
+    tmp_path: Path, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_bundle(tmp_path / "fresh")
+    fresh = str(tmp_path / "fresh")
+    assert calibrate(work, "--bundle", fresh) == 3
+    assert "--data FOLDER" in capsys.readouterr().err
+    assert calibrate(work, "--check", fresh, "--data", "lfw") == 3
+    assert "no calibration to check" in capsys.readouterr().err
+    (tmp_path / "groups.csv").write_text("name,group\nnobody,a\n")
+    words = ["--bundle", fresh, "--data", "celeba", "--root", str(work / "known")]
+    assert calibrate(work, *words, "--groups", str(tmp_path / "groups.csv")) == 3
+    assert "No name in" in capsys.readouterr().err
+    (tmp_path / "groups.csv").write_text("person,colour\n")
+    assert calibrate(work, *words, "--groups", str(tmp_path / "groups.csv")) == 3
+    assert "columns name and group" in capsys.readouterr().err
+    assert calibrate(work, *words, "--part", "DevTest") == 3
+    assert "LFW's own split" in capsys.readouterr().err

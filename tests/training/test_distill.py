@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from safetensors.torch import load_file
+
+from model.bundle import Bundle
+from tests.model.helpers import small_bundle
+from training.__main__ import main
+from training.distillation import Recipe, batch_rows, distillation_loss, lift
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A teacher with random weights and forty people of three noise pictures each."""
+    root = tmp_path_factory.mktemp("world")
+    small_bundle(root / "teacher")
+    rng = np.random.default_rng(0)
+    for person in range(40):
+        folder = root / "people" / f"p{person:02}"
+        folder.mkdir(parents=True)
+        base = rng.integers(0, 256, (7, 7, 3), np.uint8)
+        for photo in range(3):
+            noisy = np.clip(base + rng.normal(0, 20, base.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).resize((112, 112)).save(folder / f"{photo}.png")
+    return root
+
+
+def command(world: Path, out: Path, *more: str) -> list[str]:
+    return [
+        "distill", "--teacher", str(world / "teacher"), "--people", str(world / "people"),
+        "--init", "scratch", "--trunk", "resnet18", "--dim", "48", "--batch", "8",
+        "--stages", "32:64,48:32", "--every", "2", "--cache", str(world / "cache"),
+        "--out", str(out), *more,
+    ]  # fmt: skip
+
+
+def start(world: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
+    """The command in a process of its own; sums depend on the number of threads, so one."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "training", *command(world, out, *more)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def test_a_run_that_was_killed_ends_with_the_same_weights(world: Path, tmp_path: Path) -> None:
+    assert start(world, tmp_path / "whole").wait() == 0
+    metrics = tmp_path / "cut" / "metrics.csv"
+    process = start(world, tmp_path / "cut", "--resume")
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if metrics.exists() and len(metrics.read_text().splitlines()) > 2:
+            os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.02)
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "cut" / "bundle").exists()
+    assert start(world, tmp_path / "cut", "--resume").wait() == 0
+    whole, cut = (
+        load_file(tmp_path / name / "bundle" / "weights.safetensors") for name in ("whole", "cut")
+    )
+    for name, tensor in whole.items():
+        torch.testing.assert_close(cut[name], tensor, rtol=0, atol=0)
+
+
+def test_the_student_comes_closer_to_the_teacher(world: Path, tmp_path: Path) -> None:
+    assert main(command(world, tmp_path / "run", "--stages", "48:480", "--every", "20")) == 0
+    with (tmp_path / "run" / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[-1]["train_distance"]) < float(rows[0]["train_distance"]) - 0.03
+    assert Bundle.load(tmp_path / "run" / "bundle").preprocessing.input_size == 48
+
+
+def test_two_processes_learn_what_one_does(world: Path, tmp_path: Path) -> None:
+    """Not bit for bit: each process normalises its own half of the batch."""
+    stages = ("--stages", "48:160", "--every", "20")
+    assert main(command(world, tmp_path / "one", *stages)) == 0
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    arguments = [*run, "-m", "training", *command(world, tmp_path / "two", *stages)]
+    # The results count, not the exit: gloo's threads now and then abort a finished process.
+    subprocess.run(arguments, cwd=ROOT, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert (tmp_path / "two" / "bundle").is_dir()
+    last = []
+    for name in ("one", "two"):
+        with (tmp_path / name / "metrics.csv").open() as file:
+            last.append(float(list(csv.DictReader(file))[-1]["train_distance"]))
+    assert last[1] == pytest.approx(last[0], abs=0.1)
+
+
+def test_lift_keeps_every_angle() -> None:
+    vectors = torch.nn.functional.normalize(torch.randn(10, 16), dim=1)
+    lifted = vectors @ lift(16, 64, seed=0).T
+    torch.testing.assert_close(lifted @ lifted.T, vectors @ vectors.T)
+    with pytest.raises(ValueError, match="--dim 16"):
+        lift(16, 8, seed=0)
+
+
+def test_loss_against_the_definition_and_zero_at_the_target() -> None:
+    a, b = (torch.nn.functional.normalize(torch.randn(6, 5), dim=1) for _ in range(2))
+    loss, distance = distillation_loss(a, b, gram=4.0)
+    x, y = a.numpy().astype(float), b.numpy().astype(float)
+    cosine = np.mean([1 - x[i] @ y[i] for i in range(6)])
+    gram = np.mean([(x[i] @ x[j] - y[i] @ y[j]) ** 2 for i in range(6) for j in range(6)])
+    assert distance.item() == pytest.approx(cosine, abs=1e-6)
+    assert loss.item() == pytest.approx(cosine + 4 * gram, abs=1e-5)
+    assert distillation_loss(b, b, 4.0)[0].item() == pytest.approx(0, abs=1e-6)
+
+
+@given(st.integers(1, 9), st.integers(10, 60), st.integers(0, 5))
+@settings(deadline=None, max_examples=30)
+def test_an_epoch_sees_no_face_twice(batch: int, count: int, seed: int) -> None:
+    per_epoch = count // batch
+    for epoch in range(2):
+        steps = range(epoch * per_epoch, (epoch + 1) * per_epoch)
+        rows = np.concatenate([batch_rows(step, batch, count, seed) for step in steps])
+        assert len(set(rows)) == len(rows) == per_epoch * batch
+
+
+def test_schedule_warms_up_stays_and_falls_to_zero() -> None:
+    recipe = Recipe(stages=((64, 6400), (96, 6400)), batch=64, warmup=10, decay=0.5)
+    assert recipe.steps == 200
+    assert [recipe.size_at(step) for step in (0, 99, 100, 199)] == [64, 64, 96, 96]
+    rates = [recipe.lr_at(step) for step in range(200)]
+    assert rates[0] == pytest.approx(recipe.lr / 10)
+    assert rates[9:101] == pytest.approx([recipe.lr] * 92)
+    assert all(after < before for before, after in pairwise(rates[101:]))
+    assert rates[-1] < recipe.lr * 1e-3
+
+
+def test_a_teacher_that_is_no_bundle_is_a_sentence(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(world, tmp_path, "--teacher", str(tmp_path))) == 3
+    assert "not a model bundle" in capsys.readouterr().err
+
+
+def test_unknown_words_are_answered_with_the_likely_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["distil"]) == 2
+    assert "Did you mean distill?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["distill", "--teacher", "t", "--out", "o", "--stage", "64:1"])
+    assert "did you mean --stages?" in capsys.readouterr().err

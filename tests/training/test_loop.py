@@ -1,0 +1,291 @@
+"""The loop on small real computations: it learns, resumes exactly, and divides among processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from training import metrics
+from training.loop import Job, class_means, embed
+from training.losses import LOSSES, build
+from training.prefetch import prefetch
+from training.recipe import PRESETS, Recipe, recipe
+from training.sampling import epoch_batches
+from training.sources import Features, Head, free_crops
+
+ROOT = Path(__file__).parents[2]
+
+
+def blobs(classes: int = 8, each: int = 12, width: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """Classes that differ in a few of many noisy features."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(classes), each)
+    values = 3 * rng.normal(size=(len(labels), width))
+    values[:, :6] = rng.normal(size=(classes, 6))[labels] + 0.3 * rng.normal(size=(len(labels), 6))
+    return values.astype(np.float32), labels
+
+
+def make_job(out: Path, loss: str = "pd", **changes: object) -> Job:
+    settings = {"epochs": 6, "batch": 16, "lr": 1e-2, "proxy_lr": 5.0, **changes}
+    features, labels = blobs()
+    torch.manual_seed(0)
+    net = Head(features.shape[1], 16)
+    source = Features(features)
+
+    def evaluate(net: torch.nn.Module) -> dict[str, float]:
+        vectors = embed(net, source, np.arange(len(labels)))
+        sample = metrics.pair_scores(vectors, labels)
+        return {
+            "R@1": metrics.recall(vectors, labels).values[1],
+            "d_prime": metrics.d_prime(sample),
+        }
+
+    job = Job(net, build(loss, 8, 16), source, labels, Recipe(**settings), out, evaluate)
+    job.progress = False
+    job.evaluate_every = 3
+    return job
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_separates_classes_it_could_not_separate_before(
+    loss: str, tmp_path: Path
+) -> None:
+    job = make_job(tmp_path, loss, epochs=12)
+    history = job.run()
+    assert history[0]["epoch"] == 0
+    assert history[-1]["d_prime"] > history[0]["d_prime"] + 0.25
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert len(lines) == len(history) + 1
+
+
+def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    whole = make_job(tmp_path / "whole", ema=0.9)
+    whole.run()
+    first = make_job(tmp_path / "parts", ema=0.9)
+    first.checkpoint_every = 7
+
+    class Stop(Exception):
+        pass
+
+    original = first.train_step
+
+    def stop_at_17(*args: torch.Tensor) -> float:
+        if first.step == 17:
+            raise Stop
+        return original(*args)
+
+    first.train_step = stop_at_17
+    with pytest.raises(Stop):
+        first.run()
+    second = make_job(tmp_path / "parts", ema=0.9)
+    second.load()
+    assert second.step == 14
+    second.run()
+    for ours, theirs in ((second.net, whole.net), (second.ema.net, whole.ema.net)):
+        for name, value in theirs.state_dict().items():
+            assert torch.equal(ours.state_dict()[name], value), name
+    assert torch.equal(second.loss.proxies, whole.loss.proxies)
+    assert [row["step"] for row in second.history] == [row["step"] for row in whole.history]
+
+
+def test_another_recipe_is_not_resumed(tmp_path: Path) -> None:
+    job = make_job(tmp_path, epochs=1)
+    job.run()
+    with pytest.raises(ValueError, match="another lr"):
+        make_job(tmp_path, epochs=1, lr=0.5).load()
+
+
+def test_patience_stops_and_keeps_the_best(tmp_path: Path) -> None:
+    job = make_job(tmp_path, epochs=50)
+    job.evaluate_every, job.patience = 1, 2
+    values = iter([0.0, 1.0, 3.0, 2.0, 2.5, 9.0])
+    job.evaluate = lambda net: {"d_prime": next(values)}
+    history = job.run()
+    assert [row["d_prime"] for row in history] == [0.0, 1.0, 3.0, 2.0, 2.5]
+    assert torch.load(tmp_path / "best.pt", weights_only=True)["epoch"] == 2
+
+
+def test_extra_term_takes_part(tmp_path: Path) -> None:
+    plain, pulled = make_job(tmp_path / "a"), make_job(tmp_path / "b")
+    pulled.extra = lambda net, step: 1e3 * net.head[0].weight.square().sum()
+    plain.run()
+    pulled.run()
+    assert pulled.net.head[0].weight.norm() < 0.5 * plain.net.head[0].weight.norm()
+
+
+def test_factors_and_warmup_of_the_learning_rate() -> None:
+    settings = Recipe(epochs=10, lr=1.0, head_lr=2.0, proxy_lr=3.0, warmup=1)
+    assert settings.rate(0, 100, 10, "trunk") == 0
+    assert settings.rate(0, 100, 10, "head") == 2
+    assert settings.rate(0, 100, 10, "proxies") == 3
+    assert settings.rate(50, 100, 10, "trunk") == pytest.approx(0.5)
+    assert settings.rate(100, 100, 10, "head") == pytest.approx(0)
+
+
+def test_paper_preset_is_the_papers() -> None:
+    paper = PRESETS["paper"]
+    assert (paper.lr, paper.weight_decay, paper.batch, paper.clip) == (1e-5, 1e-4, 32, 1.0)
+    assert paper.epochs == 500
+    assert recipe("paper", epochs=3, lr=None).epochs == 3
+    with pytest.raises(ValueError, match="must be one of paper"):
+        recipe("papre")
+
+
+def test_batches_are_a_function_of_seed_and_epoch() -> None:
+    labels = np.repeat(np.arange(10), 9)
+    for per_class in (None, 4):
+        one, same, next_epoch = (
+            np.concatenate(epoch_batches(labels, 16, per_class, 1, epoch)) for epoch in (3, 3, 4)
+        )
+        assert (one == same).all()
+        assert (one != next_epoch).any()
+    for rows in epoch_batches(labels, 16, 4, 0, 0):
+        assert np.unique(labels[rows], return_counts=True)[1].tolist() == [4, 4, 4, 4]
+    plain = np.concatenate(epoch_batches(labels, 16, None, 0, 0))
+    assert len(set(plain)) == len(plain) == 80
+
+
+def test_class_means_are_means() -> None:
+    features, labels = blobs()
+    net = Head(features.shape[1], 5)
+    means = class_means(net, Features(features), labels)
+    vectors = embed(net, Features(features), np.arange(len(labels)))
+    for label in range(8):
+        expected = vectors[labels == label].sum(0)
+        np.testing.assert_allclose(means[label].numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_prefetch_keeps_order_and_passes_errors_on() -> None:
+    assert list(prefetch(range(20))) == list(range(20))
+
+    def broken() -> object:
+        yield 1
+        raise RuntimeError("no more")
+
+    items = prefetch(broken())
+    assert next(items) == 1
+    with pytest.raises(RuntimeError, match="no more"):
+        next(items)
+
+
+def test_free_crops_stay_inside_and_mirror() -> None:
+    ramp = torch.arange(64, dtype=torch.uint8).view(1, 1, 64, 1).expand(40, 64, 64, 3)
+    crops = free_crops(ramp, 16, torch.Generator().manual_seed(0))
+    assert crops.shape == (40, 3, 16, 16)
+    assert crops.min() >= 0
+    assert crops.max() <= 63
+    rising = crops[:, 0, 8, -1] > crops[:, 0, 8, 0]
+    assert 5 < rising.sum() < 35
+
+
+DIVIDED = """
+import os, sys, torch, torch.distributed as dist
+from pathlib import Path
+from tests.training.test_loop import make_job
+rank, world, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+if world > 1:
+    dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=world)
+for loss in ("pd", "circle"):
+    job = make_job(Path(out), loss, epochs=3)
+    job.evaluate, curve, step = None, [], job.train_step
+    job.train_step = lambda *args: curve.append(step(*args)) or curve[-1]
+    job.run()
+    state = {"curve": torch.tensor(curve), "net": job.net.state_dict()}
+    torch.save(state, f"{out}/{loss}{rank}.pt")
+if world > 1:
+    dist.barrier()
+    dist.destroy_process_group()
+# gloo's threads now and then abort a process that is already done, while the interpreter ends.
+os._exit(0)
+"""
+
+
+def test_two_processes_follow_the_curve_of_one(tmp_path: Path) -> None:
+    for world in (1, 2):
+        folder = tmp_path / str(world)
+        folder.mkdir()
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", DIVIDED, str(rank), str(world), str(folder)],
+                cwd=ROOT,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+            for rank in range(world)
+        ]
+        assert [process.wait(timeout=200) for process in processes] == [0] * world
+    for loss in ("pd", "circle"):
+        one = torch.load(tmp_path / f"1/{loss}0.pt", weights_only=True)
+        assert len(one["curve"]) == 18
+        for rank in range(2):
+            two = torch.load(tmp_path / f"2/{loss}{rank}.pt", weights_only=True)
+            torch.testing.assert_close(two["curve"], one["curve"], rtol=1e-4, atol=1e-4)
+            for name, value in one["net"].items():
+                torch.testing.assert_close(two["net"][name], value, rtol=1e-3, atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six people of coloured noise, eight aligned pictures each."""
+    root = tmp_path_factory.mktemp("people")
+    rng = np.random.default_rng(0)
+    for person in range(10):
+        (root / f"p{person}").mkdir()
+        colour = rng.integers(0, 255, 3)
+        for number in range(6):
+            pixels = np.clip(colour + rng.normal(0, 40, (112, 112, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(root / f"p{person}" / f"{number}.png")
+    return root
+
+
+def fit_command(people: Path, out: Path, *more: str) -> list[str]:
+    return [
+        sys.executable, "-m", "training", "fit", "--dataset", "celeba", "--data", str(people),
+        "--trunk", "resnet18", "--init", "scratch", "--size", "32", "--dim", "16", "--batch", "8",
+        "--epochs", "6", "--lr", "1e-3", "--checkpoint-every", "4", "--out", str(out),
+        "--cache", str(people.parent / "cache"), *more,
+    ]  # fmt: skip
+
+
+def test_killed_run_resumes_to_the_same_weights(people: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole = subprocess.run(
+        fit_command(people, tmp_path / "whole"),
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert whole.returncode == 0, whole.stderr
+    assert "identity_disjoint" in whole.stdout
+    process = subprocess.Popen(
+        fit_command(people, tmp_path / "killed"),
+        cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 150
+    while not (tmp_path / "killed/last.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed/results.json").exists()
+    resumed = subprocess.run(
+        fit_command(people, tmp_path / "killed", "--resume"),
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert resumed.returncode == 0, resumed.stderr
+    assert "resumed at step" in resumed.stdout
+    ours, theirs = (
+        torch.load(tmp_path / name / "net.pt", weights_only=True)["net"]
+        for name in ("killed", "whole")
+    )
+    for name, value in theirs.items():
+        assert torch.equal(ours[name], value), name
+    result = json.loads((tmp_path / "killed/results.json").read_text())
+    assert result["split"].startswith("split identity_disjoint")
+    assert (tmp_path / "killed/bundle/bundle.json").is_file()

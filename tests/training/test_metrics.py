@@ -1,0 +1,142 @@
+"""Metrics against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.calibration.scores import Sample
+from training import metrics
+
+
+def cloud(rows: int = 90, classes: int = 9, noise: float = 0.9, seed: int = 0) -> tuple:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=rows)
+    vectors = rng.normal(size=(classes, 8))[labels] + noise * rng.normal(size=(rows, 8))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors.astype(np.float32), labels
+
+
+def all_pairs(vectors: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    first, second = np.triu_indices(len(labels), 1)
+    scores = (vectors @ vectors.T)[first, second]
+    same = labels[first] == labels[second]
+    return scores[same], scores[~same]
+
+
+@given(st.integers(0, 50), st.integers(12, 60), st.integers(2, 12))
+@settings(deadline=None, max_examples=25)
+def test_recall_equals_brute_force(seed: int, rows: int, classes: int) -> None:
+    vectors, labels = cloud(rows, classes, seed=seed)
+    found = metrics.recall(vectors, labels)
+    similarity = vectors @ vectors.T
+    np.fill_diagonal(similarity, -9)
+    order = np.argsort(-similarity, axis=1, kind="stable")
+    for column, k in enumerate(metrics.KS):
+        hits = [
+            bool((labels[order[row, :k]] == labels[row]).any())
+            for row in range(rows)
+            if (labels == labels[row]).sum() > 1
+        ]
+        assert found.hits[:, column].tolist() == hits
+
+
+def test_recall_never_finds_the_query_itself_among_duplicates() -> None:
+    vectors = np.ones((6, 4), np.float32) / 2
+    labels = np.array([0, 0, 1, 1, 2, 3])
+    found = metrics.recall(vectors, labels, ks=(1, 5))
+    assert (found.neighbours != np.arange(6)[:, None]).all()
+    assert found.queries.tolist() == [0, 1, 2, 3]
+    assert found.values[5] == 1.0
+
+
+def test_pair_metrics_equal_brute_force() -> None:
+    vectors, labels = cloud()
+    genuine, impostor = all_pairs(vectors, labels)
+    sample = metrics.pair_scores(vectors, labels)
+    spread = np.sqrt((genuine.var() + impostor.var()) / 2)
+    expected = (genuine.mean() - impostor.mean()) / spread
+    assert metrics.d_prime(sample) == pytest.approx(expected, rel=1e-4)
+    thresholds = np.sort(np.concatenate([genuine, impostor]))
+    fmr = np.array([(impostor >= t).mean() for t in thresholds])
+    fnmr = np.array([(genuine < t).mean() for t in thresholds])
+    nearest = np.argmin(abs(fmr - fnmr))
+    assert metrics.equal_error_rate(sample) == pytest.approx(
+        (fmr[nearest] + fnmr[nearest]) / 2, abs=0.003
+    )
+    assert metrics.fnmr_at(sample, 0.1) == pytest.approx(fnmr[fmr <= 0.1][0], abs=1e-9)
+
+
+def test_small_samples_do_not_support_small_rates() -> None:
+    vectors, labels = cloud()
+    sample = metrics.pair_scores(vectors, labels)
+    assert sample.impostor.sum() < 30_000
+    assert metrics.fnmr_at(sample, 1e-1) is not None
+    assert metrics.fnmr_at(sample, 1e-3) is None
+    report = metrics.evaluate(vectors, labels, replicates=0)
+    assert report["metrics"]["fnmr@0.001"] is None
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=1, max_size=20),
+    st.lists(st.floats(-1, 1), min_size=1, max_size=20),
+)
+@settings(deadline=None, max_examples=80)
+def test_equal_error_rate_is_a_rate(genuine: list[float], impostor: list[float]) -> None:
+    sample = Sample.of(np.array(genuine), np.array(impostor))
+    assert 0 <= metrics.equal_error_rate(sample) <= 1
+
+
+def test_separated_scores_have_no_error() -> None:
+    sample = Sample.of(np.array([0.8, 0.9]), np.array([0.1, 0.2]))
+    assert metrics.equal_error_rate(sample) == 0
+    mirrored = Sample.of(np.array([0.1, 0.2]), np.array([0.8, 0.9]))
+    assert metrics.equal_error_rate(mirrored) == 1
+
+
+def test_intervals_cover_the_value_and_shrink_with_people() -> None:
+    widths = []
+    for rows, classes in ((120, 12), (1200, 120)):
+        vectors, labels = cloud(rows, classes)
+        report = metrics.evaluate(vectors, labels, replicates=100)["metrics"]
+        for name in ("R@1", "d_prime", "eer"):
+            entry = report[name]
+            assert entry["low"] <= entry["value"] + 1e-3
+            assert entry["value"] <= entry["high"] + 1e-3
+        widths.append(report["d_prime"]["high"] - report["d_prime"]["low"])
+    assert widths[1] < widths[0]
+
+
+def test_bootstrap_of_d_prime_has_the_spread_of_new_samples() -> None:
+    """The interval's width against how d' really varies when other people are drawn."""
+    rng = np.random.default_rng(0)
+
+    def draw() -> tuple[np.ndarray, np.ndarray]:
+        labels = np.repeat(np.arange(40), 4)
+        noise = rng.uniform(0.3, 1.6, size=40)[labels, None]
+        vectors = rng.normal(size=(40, 8))[labels] + noise * rng.normal(size=(160, 8))
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors.astype(np.float32), labels
+
+    truth = np.std([metrics.d_prime(metrics.pair_scores(*draw())) for _ in range(30)])
+    entries = [metrics.evaluate(*draw(), replicates=100)["metrics"]["d_prime"] for _ in range(3)]
+    width = np.mean([(entry["high"] - entry["low"]) / 3.92 for entry in entries])
+    assert 0.6 < width / truth < 1.6
+
+
+def test_ten_folds_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    fold = np.repeat(np.arange(10), 60)
+    same = rng.random(600) < 0.5
+    scores = np.where(same, 0.6, 0.3) + 0.1 * rng.normal(size=600)
+    accuracy, error = metrics.ten_fold(scores, same, fold)
+    by_hand = []
+    for held in range(10):
+        rest = fold != held
+        best = max(scores[rest], key=lambda t: ((scores[rest] >= t) == same[rest]).mean())
+        by_hand.append(((scores[~rest] >= best) == same[~rest]).mean())
+    assert accuracy == pytest.approx(np.mean(by_hand), abs=0.004)
+    assert error == pytest.approx(np.std(by_hand, ddof=1) / np.sqrt(10), abs=0.003)
+    assert metrics.ten_fold(same.astype(float), same, fold) == (1.0, 0.0)

@@ -1,0 +1,213 @@
+"""Reports and comparisons on a small real run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.errors import FaceError
+from training import compare, evaluate, metrics, reproduce
+from training.__main__ import Parser, main
+from training.datasets.table import Table
+from training.features import Layer3, Whole, cached_features, frozen_trunk, weights_id
+from training.recipe import Recipe
+from training.report import evaluation_page
+from training.splits import split
+from training.task import Task
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    """Twenty classes of coloured squares with noisy features."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(20), 8)
+    paths = tuple(Path(str(row)) for row in range(160))
+    table = Table("toy", paths, labels, tuple(map(str, range(20))))
+    features = rng.normal(size=(160, 12)) + 2 * rng.normal(size=(20, 12))[labels]
+    images = np.broadcast_to(labels.astype(np.uint8)[:, None, None, None] * 12, (160, 16, 16, 3))
+    parts = split(table, "zero_shot")
+    return Task(table, parts, images, features.astype(np.float32), "toy", "", 16, "avg")
+
+
+def test_page_holds_every_figure_and_its_split(task: Task, tmp_path: Path) -> None:
+    rows = task.split.test
+    vectors = task.features[rows] / np.linalg.norm(task.features[rows], axis=1, keepdims=True)
+    history = [{"epoch": n, "loss": 1 / (n + 1), "R@1": n / 5} for n in range(4)]
+    subtitle = task.split.describe(task.table)
+    page = evaluation_page(
+        "toy <run>", subtitle, images=task.images[rows], labels=task.table.labels[rows],
+        after=vectors, before=np.roll(vectors, 3, axis=0), history=history,
+    )  # fmt: skip
+    page.write(tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert "toy &lt;run&gt;" in text
+    assert "split zero_shot: train" in text
+    assert "not supported by n" in text
+    assert text.count("data:image/png;base64,") >= 7
+
+
+def test_worst_pairs_are_the_worst(task: Task) -> None:
+    vectors = task.features / np.linalg.norm(task.features, axis=1, keepdims=True)
+    labels = task.table.labels
+    alike, apart = metrics.worst_pairs(vectors, labels, 5)
+    scores = vectors @ vectors.T
+    first, second = np.triu_indices(len(labels), 1)
+    same = labels[first] == labels[second]
+    flat = scores[first, second]
+    expected = np.sort(flat[~same])[::-1][:5]
+    np.testing.assert_allclose([pair[2] for pair in alike], expected, rtol=1e-5)
+    np.testing.assert_allclose([pair[2] for pair in apart], np.sort(flat[same])[:5], atol=1e-6)
+    for row, column, score in alike + apart:
+        assert scores[row, column] == pytest.approx(score, abs=1e-6)
+
+
+def test_comparison_trains_every_loss_under_one_budget(task: Task, tmp_path: Path) -> None:
+    recipe = Recipe(epochs=3, batch=16, lr=1e-2)
+    results = {}
+    for name in ("pd", "circle"):
+        best = compare.tuned(task, name, recipe, [1e-3, 1e-2], tmp_path, dim=8)
+        assert best.lr in (1e-3, 1e-2)
+        results[name] = [
+            compare.run_one(task, name, replace(recipe, seed=s), tmp_path / f"{name}{s}", dim=8)
+            for s in range(2)
+        ]
+    compare.write_table(tmp_path, results, "toy, split zero_shot")
+    table = (tmp_path / "table.md").read_text()
+    assert "split zero_shot" in table
+    assert "over 2 seeds" in table
+    row = next(line for line in table.splitlines() if line.startswith("| pd"))
+    values = [run["metrics"]["R@1"]["value"] for run in results["pd"]]
+    assert f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" in row
+    rows = (tmp_path / "runs.csv").read_text().splitlines()
+    assert len(rows) == 1 + sum(map(len, results.values()))
+    assert rows[1].startswith(f"{next(iter(results))},0,")
+    for name in ("recall.png", "curves.png", "seconds.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_finished_run_is_read_back_only_with_its_own_settings(task: Task, tmp_path: Path) -> None:
+    recipe = Recipe(epochs=1, batch=16, lr=1e-2)
+    first = compare.run_one(task, "pd", recipe, tmp_path, dim=8)
+    stamp = (tmp_path / "results.json").stat().st_mtime_ns
+    again = compare.run_one(task, "pd", recipe, tmp_path, dim=8)
+    assert again["metrics"] == first["metrics"]
+    assert (tmp_path / "results.json").stat().st_mtime_ns == stamp
+    with pytest.raises(FaceError, match="other settings"):
+        compare.run_one(task, "pd", replace(recipe, lr=1.0), tmp_path, dim=8)
+
+
+def test_seed_fixes_everything(task: Task, tmp_path: Path) -> None:
+    recipe = Recipe(epochs=1, batch=16, lr=1e-2, seed=5)
+    one, same, other = (
+        compare.run_one(task, "pd", replace(recipe, seed=seed), tmp_path / name, dim=8)
+        for name, seed in (("a", 5), ("b", 5), ("c", 6))
+    )
+    assert one["metrics"] == same["metrics"]
+    assert one["metrics"] != other["metrics"]
+
+
+@pytest.mark.parametrize("name", reproduce.EXPERIMENTS)
+def test_experiments_of_the_paper_run_and_stand_beside_it(
+    name: str, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduce, "make_task", lambda args: task)
+    parser = argparse.ArgumentParser()
+    reproduce.add_arguments(parser)
+    options = ["--epochs", "1", "--batch", "16", "--lr", "1e-2", "--out", str(tmp_path)]
+    assert reproduce.run(parser.parse_args([name, *options])) == 0
+    text = (tmp_path / name / "table.md").read_text()
+    assert "zero_shot" in text
+    for row, numbers in reproduce.EXPERIMENTS[name].paper.items():
+        assert row in text
+        assert f"{numbers[0]:.4f}" in text
+
+
+def test_experiments_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in reproduce.EXPERIMENTS)
+    assert main(["reproduce", "main_comparision"]) == 2
+    assert "There is no experiment" in capsys.readouterr().err
+
+
+def test_unknown_option_of_fit_suggests_the_right_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["fit", "--dataset", "cub", "--out", "x", "--epoch", "3"])
+    assert "did you mean --epochs" in capsys.readouterr().err
+
+
+def test_evaluate_needs_exactly_one_thing_to_measure() -> None:
+    parser = Parser()
+    evaluate.add_arguments(parser)
+    with pytest.raises(FaceError, match="either --run"):
+        evaluate.run(parser.parse_args([]))
+
+
+def test_run_is_evaluated_from_its_folder(tmp_path: Path, capsys: object) -> None:
+    """fit on pictures, then evaluate: the figures of the run are found again."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for person in range(10):
+        (tmp_path / "data" / f"p{person}").mkdir(parents=True)
+        colour = rng.integers(0, 255, 3)
+        for number in range(4):
+            pixels = np.clip(colour + rng.normal(0, 40, (112, 112, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "data" / f"p{person}" / f"{number}.png")
+    run = tmp_path / "run"
+    command = [
+        "fit", "--dataset", "celeba", "--data", str(tmp_path / "data"), "--trunk", "resnet18",
+        "--init", "scratch", "--size", "32", "--dim", "8", "--batch", "8", "--epochs", "1",
+        "--lr", "1e-3", "--patience", "3", "--out", str(run), "--cache", str(tmp_path / "cache"),
+    ]  # fmt: skip
+    assert main(command) == 0
+    assert main(["evaluate", "--run", str(run)]) == 0
+    fitted = json.loads((run / "results.json").read_text())
+    found = json.loads((run / "evaluation-test.json").read_text())
+    for name in ("R@1", "d_prime"):
+        assert found["metrics"][name]["value"] == pytest.approx(
+            fitted["metrics"][name]["value"], abs=1e-4
+        )
+    assert (run / "report.html").is_file()
+    assert main(["evaluate", "--bundle", str(run / "bundle"), "--dataset", "celeba", "--data",
+                 str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out",
+                 str(tmp_path / "again")]) == 0  # fmt: skip
+
+
+def test_features_are_cached_by_pictures_and_weights(tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    trunk = frozen_trunk("resnet18", "scratch")
+    assert isinstance(trunk, Whole)
+    images = np.random.default_rng(0).integers(0, 255, (5, 32, 32, 3), np.uint8)
+    first = cached_features(trunk, images, "toy", 32, tmp_path)
+    assert first.shape == (5, 512)
+    assert (cached_features(trunk, images, "toy", 32, tmp_path) == first).all()
+    assert len(list(tmp_path.iterdir())) == 1
+    other = frozen_trunk("resnet18", "scratch")
+    assert weights_id(other) != weights_id(trunk)
+    cached_features(other, images, "toy", 32, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_layer3_strides_where_its_weights_were_trained(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    from model.network import Architecture, EmbeddingNet
+
+    state = EmbeddingNet(Architecture(trunk="resnet50")).trunk.state_dict()
+    kept = {k: v.contiguous() for k, v in state.items() if not k.startswith("layer4")}
+    save_file(kept, tmp_path / "trunk.safetensors")
+    trunk = frozen_trunk("resnet50_layer3", tmp_path / "trunk.safetensors")
+    assert isinstance(trunk, Layer3)
+    with torch.inference_mode():
+        assert trunk(torch.zeros(1, 3, 64, 64)).shape == (1, 1024)
+    block = trunk.blocks[5][0]
+    assert (block.conv1.stride, block.conv2.stride) == ((2, 2), (1, 1))

@@ -1,0 +1,79 @@
+"""Splits: nothing shared that must not be, nothing lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from training.datasets.table import DatasetError, Table
+from training.faces import held_out
+from training.splits import SPLITS, split
+
+
+def table(name: str = "cub", classes: int = 20, each: int = 10, **extra: object) -> Table:
+    labels = np.repeat(np.arange(classes), each)
+    paths = tuple(Path(f"root/{label}/{row}.jpg") for row, label in enumerate(labels))
+    return Table(name, paths, labels, tuple(map(str, range(classes))), **extra)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_parts_are_disjoint_and_complete(name: str) -> None:
+    data = table(classes=200, each=3)
+    parts = split(data, name)
+    rows = np.concatenate([parts.train, parts.val, parts.test])
+    assert sorted(rows) == list(range(len(data)))
+    assert parts.name in parts.describe(data)
+
+
+def test_paper_shares_classes_and_keeps_the_makers_test() -> None:
+    official = np.arange(200) % 2 == 0
+    data = table(official_train=official)
+    parts = split(data, "paper")
+    assert set(parts.test) == set(np.flatnonzero(~official))
+    for rows in (parts.train, parts.val, parts.test):
+        assert set(data.labels[rows]) == set(range(20)) or len(rows) < 20
+    assert len(parts.val) == pytest.approx(0.1 * official.sum(), abs=10)
+
+
+def test_zero_shot_takes_the_first_half_of_the_classes() -> None:
+    data = table()
+    parts = split(data, "zero_shot")
+    assert set(data.labels[parts.train]) == set(range(9))
+    assert set(data.labels[parts.val]) == {9}
+    assert set(data.labels[parts.test]) == set(range(10, 20))
+
+
+@pytest.mark.parametrize("official", [None, np.arange(200) < 150])
+def test_identity_disjoint_shares_nobody(official: np.ndarray | None) -> None:
+    data = table(official_train=official)
+    parts = split(data, "identity_disjoint", seed=3)
+    people = [set(data.labels[rows]) for rows in (parts.train, parts.val, parts.test)]
+    assert sum(map(len, people)) == len(set.union(*people))
+    if official is not None:
+        assert people[2] == set(range(15, 20))
+
+
+def test_seed_decides() -> None:
+    data = table()
+    first, again, other = (split(data, "identity_disjoint", seed=seed) for seed in (1, 1, 2))
+    assert (first.test == again.test).all()
+    assert set(first.test) != set(other.test)
+
+
+def test_names_and_sizes_are_checked() -> None:
+    with pytest.raises(ValueError, match="must be one of paper"):
+        split(table(), "zeroshot")
+    with pytest.raises(DatasetError, match="needs at least 6"):
+        split(table(classes=4), "zero_shot")
+
+
+def test_held_out_are_the_people_distillation_holds_out() -> None:
+    data = table(classes=200, each=3)
+    parts = split(data, "held_out")
+    back = {label for label in range(200) if held_out(f"root/{label}")}
+    assert set(data.labels[parts.val]) | set(data.labels[parts.test]) == back
+    assert not set(data.labels[parts.val]) & set(data.labels[parts.test])
+    with pytest.raises(DatasetError, match="too few people"):
+        split(table(classes=5), "held_out")

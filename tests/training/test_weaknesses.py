@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.embedder import Embedder
+from tests.model.helpers import small_bundle
+from training.datasets.table import DatasetError
+from training.weaknesses import _across, by_measure, strangers_by_group
+
+
+def people(count: int, photos: int, noise: np.ndarray, seed: int = 0) -> tuple:
+    """Unit vectors of people whose photos are as noisy as ``noise`` says."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(count), photos)
+    vectors = rng.normal(size=(count, 16))[labels] + noise[:, None] * rng.normal(
+        size=(count * photos, 16)
+    )
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), labels
+
+
+def test_rates_by_measure_against_a_double_loop() -> None:
+    values = np.random.default_rng(1).uniform(0, 90, 120)
+    vectors, labels = people(40, 3, values / 60)
+    threshold = 0.5
+    slices = by_measure(vectors, labels, values, (0, 30, 60, 90), threshold)
+    counts = np.zeros((3, 4), int)
+    for i in range(120):
+        for j in range(i):
+            worse = max(values[i], values[j])
+            row = 0 if worse < 30 else 1 if worse < 60 else 2
+            score = float(vectors[i] @ vectors[j])
+            if labels[i] == labels[j]:
+                counts[row] += (0, 0, score < threshold, 1)
+            else:
+                counts[row] += (score >= threshold, 1, 0, 0)
+    for row, found in zip(counts, slices, strict=True):
+        assert (found.fmr.errors, found.fmr.trials) == (row[0], row[1])
+        assert (found.fnmr.errors, found.fnmr.trials) == (row[2], row[3])
+        assert found.fnmr.low <= found.fnmr.value <= found.fnmr.high
+    assert slices[2].fnmr.value > slices[0].fnmr.value
+
+
+def test_a_group_whose_members_look_alike_shows() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(300, 16))
+    vectors[200:] += 2 * rng.normal(size=16)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    codes = np.repeat([0, 1, 2], 100)
+    rates = {found.name: found for found in _across(vectors, codes, ("a", "b", "c"), 0.5)}
+    assert set(rates) == {"a", "b", "c", "a / b", "a / c", "b / c"}
+    assert rates["a"].fmr.trials == 100 * 99 // 2
+    assert rates["a / b"].fmr.trials == 100 * 100
+    assert rates["c"].fmr.low > rates["a"].fmr.high
+    assert rates["a"].fnmr is None
+
+
+def test_a_folder_that_is_not_utkface_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").write_bytes(b"")
+    embedder = Embedder(small_bundle(tmp_path / "b"))
+    with pytest.raises(DatasetError, match="age_gender_race"):
+        strangers_by_group(tmp_path, embedder, 0.5, cache=tmp_path)

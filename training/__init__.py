@@ -1,0 +1,1 @@
+"""Images and labels to a model bundle."""

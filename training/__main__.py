@@ -1,0 +1,65 @@
+"""``python -m training COMMAND``: from images and labels to a published bundle."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from model.errors import FaceError
+from training.errors import UsageError
+
+COMMANDS = {
+    "fit": "train a network with a loss on labelled images",
+    "evaluate": "measure a network: recall, d', error rates with intervals",
+    "compare": "several losses under one budget, one table",
+    "reproduce": "the paper's experiments by name",
+    "calibrate": "measure error rates on unseen people and store them in a bundle",
+    "publish": "calibrate, report, write the card, verify and swap in a bundle",
+    "distill": "teach a network the geometry of a teacher",
+    "sizes": "accuracy and milliseconds of one network at several input sizes",
+    "overlap": "find people of one collection that are in another as well",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that suggests what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        known = [option for action in self._actions for option in action.option_strings]
+        for word in message.replace("=", " ").split():
+            if word.startswith("--") and word not in known:
+                close = difflib.get_close_matches(word, known, 1)
+                if close:
+                    message += f" (did you mean {close[0]}?)"
+                    break
+        super().error(message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    overview = "\n".join(f"  {name:10} {text}" for name, text in COMMANDS.items())
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(f"usage: python -m training COMMAND [options]\n\n{overview}")
+        return 0 if arguments else 2
+    command, *rest = arguments
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, 1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        print(f"There is no command {command!r}.{hint}\n\n{overview}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(f"training.{command}")
+    parser = Parser(prog=f"python -m training {command}", allow_abbrev=False)
+    module.add_arguments(parser)
+    try:
+        return module.run(parser.parse_args(rest))
+    except FaceError as error:
+        print(f"{command}: {error.message}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

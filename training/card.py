@@ -1,0 +1,157 @@
+"""The model card: what a bundle is, what it was measured to do, and where it errs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from model.bundle import Bundle
+from model.calibration import Calibration
+from model.calibration.check import PromiseCheck
+from model.types import Rate
+from training.weaknesses import SliceRates, Strangers
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything measured on people the model never saw.
+
+    Attributes:
+        unseen: :func:`training.metrics.evaluate` on LFW's DevTest people, all pairs.
+        view2_accuracy: Mean over the ten folds of LFW View 2.
+        view2_standard_error: Its standard error over the folds.
+        view2_lost: Pairs in which a face was not found; they count as different.
+        promises: The calibration's thresholds on the DevTest people.
+        weakness_target: Target false-match rate whose threshold the slices are measured at.
+        weaknesses: Rates on the DevTest people by what is measured of the photos.
+        groups: False matches between strangers inside and across groups, or None.
+    """
+
+    unseen: Mapping[str, Any]
+    view2_accuracy: float
+    view2_standard_error: float
+    view2_lost: int
+    promises: tuple[PromiseCheck, ...]
+    weakness_target: float
+    weaknesses: Mapping[str, tuple[SliceRates, ...]]
+    groups: Strangers | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def write_card(
+    bundle: Bundle, calibration: Calibration, figures: Figures, facts: Mapping[str, Any]
+) -> str:
+    """The card in Markdown; every figure in it comes from ``figures`` or ``calibration``."""
+    size = bundle.preprocessing.input_size
+    mirror = ", averaged with its mirror image" if bundle.preprocessing.flip else ""
+    parts = [
+        f"# {bundle.name}",
+        f"{facts['summary']}\n\nInput {size}x{size} pixels, aligned by five landmarks{mirror}; "
+        f"output a unit vector of {bundle.dim}. Model `{bundle.model_id[:12]}`, calibration "
+        f"`{calibration.id}`.",
+        f"## Terms\n\n{facts['terms']}",
+        "## People never seen",
+        _unseen(figures),
+        "![Scores of same-person and stranger pairs](distributions.png)",
+        "## Promised and observed",
+        f"Thresholds were calibrated on: {calibration.protocol}. Here they are held against the "
+        "DevTest people, whom neither training nor calibration has seen.",
+        _table(
+            ("target FMR", "threshold", "promised FMR", "observed FMR", "observed FNMR", ""),
+            [
+                (
+                    f"{check.target_fmr:.0e}",
+                    f"{check.threshold:.3f}",
+                    _rate(check.promised_fmr) if check.supported else "not supported",
+                    _rate(check.observed_fmr),
+                    _percent(check.observed_fnmr),
+                    check.fmr if check.supported else "no promise",
+                )
+                for check in figures.promises
+            ],
+        ),
+        "## Where it errs more",
+        f"At the one global threshold for a target FMR of {figures.weakness_target:.0e}. A pair "
+        "belongs to the row of its worse photo.",
+        *[_slices(name, rows) for name, rows in figures.weaknesses.items()],
+        *_groups(figures),
+        "## How it was made",
+        *[f"- **{key}**: {value}" for key, value in facts["making"].items()],
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _unseen(figures: Figures) -> str:
+    unseen = figures.unseen
+    accuracy = f"{figures.view2_accuracy:.2%} ± {figures.view2_standard_error:.2%}"
+    rows = [("View 2, accuracy", accuracy)]
+    names = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
+    names |= {key: key.replace("fnmr@", "FNMR at FMR ") for key in unseen["metrics"] if "@0" in key}
+    for key, name in names.items():
+        entry = unseen["metrics"][key]
+        text = "not supported by this sample"
+        if entry is not None:
+            style = ".2f" if key == "d_prime" else ".2%"
+            value, low, high = (format(entry[end], style) for end in ("value", "low", "high"))
+            text = f"{value} [{low}, {high}]"
+        rows.append((f"DevTest, {name}", text))
+    return (
+        f"LFW View 2: 6,000 pairs in ten folds, mean and standard error over the folds; in "
+        f"{figures.view2_lost} a face was not found, which counts as different. LFW DevTest: all "
+        f"pairs of {unseen['n']:,} photos of {unseen['classes']:,} people, "
+        f"{unseen['genuine_pairs']:,} same-person and {unseen['impostor_pairs']:,} stranger pairs; "
+        "95% intervals by drawing people.\n\n" + _table(("", "value"), rows)
+    )
+
+
+def _slices(name: str, rows: Iterable[SliceRates]) -> str:
+    return _table(
+        (name, "FMR", "FNMR"),
+        [
+            (
+                row.name,
+                _rate(row.fmr) if row.fmr else "no pairs",
+                _percent(row.fnmr) if row.fnmr else "no pairs",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _groups(figures: Figures) -> list[str]:
+    if figures.groups is None:
+        return []
+    intro = (
+        "False matches between strangers of UTKFace at the same threshold, inside a group and "
+        "across two. UTKFace names no people: where one person was collected twice, that counts "
+        "as a false match here. Its pictures are cut close: the quality check calls "
+        f"{figures.groups.cut_off:.0%} of them cut off, and what lies beyond the edge is black in "
+        "the crop, which makes strangers more alike. So compare these rates with each other, not "
+        "with those above. The labels are estimates."
+    )
+    return [
+        intro,
+        *[
+            _table(
+                (f"by {name}", "FMR", "pairs"),
+                [(row.name, _rate(row.fmr), f"{row.fmr.trials:,}") for row in rows if row.fmr],
+            )
+            for name, rows in figures.groups.rates.items()
+        ],
+    ]
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.value:.1e} [{rate.low:.1e}, {rate.high:.1e}]"
+
+
+def _percent(rate: Rate) -> str:
+    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"

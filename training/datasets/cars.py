@@ -1,0 +1,59 @@
+"""Stanford Cars: 16,185 pictures of 196 models (Krause et al., 2013)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from scipy.io import loadmat
+
+from training.datasets.table import DatasetError, Table, require, require_count
+
+WHERE = (
+    "The layout is cars_train/, cars_test/ and devkit/ (cars_meta.mat, cars_train_annos.mat, "
+    "cars_test_annos_withlabels.mat), for example from "
+    "https://www.kaggle.com/datasets/jessicali9530/stanford-cars-dataset."
+)
+
+
+def load(root: Path) -> Table:
+    """Read the development kit.
+
+    A copy without the labelled test part loads as far as it goes and says so in ``notes``.
+
+    Raises:
+        DatasetError: The training part or its annotations are missing or incomplete.
+    """
+    folder = root / "stanford_cars" if (root / "stanford_cars").is_dir() else root
+    needed = ("cars_train", "devkit/cars_meta.mat", "devkit/cars_train_annos.mat")
+    require(folder, needed, "Stanford Cars", WHERE)
+    meta = loadmat(folder / "devkit/cars_meta.mat", squeeze_me=True)
+    names = tuple(str(name) for name in meta["class_names"])
+    require_count(len(names), 196, "classes", "Stanford Cars")
+    paths, labels, boxes = _annotations(folder, "cars_train", "cars_train_annos.mat")
+    require_count(len(paths), 8_144, "training pictures", "Stanford Cars")
+    train = np.ones(len(paths), bool)
+    notes: tuple[str, ...] = ()
+    test_annotations = "cars_test_annos_withlabels.mat"
+    if (folder / "cars_test").is_dir() and (folder / "devkit" / test_annotations).is_file():
+        more, more_labels, more_boxes = _annotations(folder, "cars_test", test_annotations)
+        require_count(len(more), 8_041, "test pictures", "Stanford Cars")
+        paths, labels = paths + more, np.concatenate([labels, more_labels])
+        boxes, train = np.concatenate([boxes, more_boxes]), np.arange(len(paths)) < len(train)
+    else:
+        notes = ("the 8,041 official test pictures or their labels are not here",)
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise DatasetError(
+            f"Stanford Cars: {len(missing):,} of {len(paths):,} pictures are missing, the first "
+            f"is {missing[0]}. {WHERE}"
+        )
+    return Table("cars", tuple(paths), labels, names, False, False, boxes, train, notes)
+
+
+def _annotations(folder: Path, part: str, file: str) -> tuple[list[Path], np.ndarray, np.ndarray]:
+    rows = np.atleast_1d(loadmat(folder / "devkit" / file, squeeze_me=True)["annotations"])
+    fields = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
+    boxes = np.stack([rows[field].astype(np.float32) for field in fields], axis=1)
+    labels = rows["class"].astype(np.int64) - 1
+    return [folder / part / str(name) for name in rows["fname"]], labels, boxes

@@ -1,0 +1,28 @@
+"""Your own photos: one folder a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from training.datasets.table import DatasetError, Table, by_folder
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
+
+
+def load(root: Path) -> Table:
+    """Read ``root/PERSON/*.jpg`` (or png, webp, bmp, tiff).
+
+    Raises:
+        DatasetError: There is no such folder, or fewer than two people in it.
+    """
+    if not root.is_dir():
+        raise DatasetError(f"There is no folder {root}. Give one with a folder a person in it.")
+    paths, labels, names = by_folder(root, SUFFIXES)
+    if len(names) < 2:
+        raise DatasetError(
+            f"{root} holds pictures of {len(names)} people. Training compares people: "
+            f"put the photos of each in a folder of its own, such as {root / 'Ann' / '1.jpg'}."
+        )
+    return Table("folder", tuple(paths), np.array(labels), tuple(names), faces=True)

@@ -1,0 +1,108 @@
+"""What every dataset becomes: paths, labels, and what its makers say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from model.errors import FaceError
+
+
+class DatasetError(FaceError):
+    """A dataset is missing, incomplete or not laid out as its makers publish it."""
+
+    code = "dataset_error"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Pictures with labels.
+
+    Attributes:
+        name: Name of the dataset.
+        paths: One file a picture.
+        labels: int64 array ``(N,)``, indices into ``names``.
+        names: Class (person, bird, car) of each label.
+        faces: True when the pictures are photos of people, to be detected and aligned.
+        aligned: True when they already are aligned face crops.
+        boxes: Optional float32 array ``(N, 4)``: left, top, right, bottom in pixels.
+        official_train: Optional bool array ``(N,)``: the makers' own training part.
+        notes: Sentences on what differs from the published dataset.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    labels: np.ndarray
+    names: tuple[str, ...]
+    faces: bool = False
+    aligned: bool = False
+    boxes: np.ndarray | None = None
+    official_train: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.paths) != len(self.labels):
+            raise ValueError(f"{len(self.paths)} paths but {len(self.labels)} labels")
+        if len(self.labels) and not 0 <= self.labels.min() <= self.labels.max() < len(self.names):
+            raise ValueError(f"labels must be in 0..{len(self.names) - 1}")
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def people(self) -> np.ndarray:
+        """Per picture, ``root/person`` by the two folders it lies in."""
+        return np.array([f"{path.parent.parent.name}/{path.parent.name}" for path in self.paths])
+
+    def subset(self, keep: np.ndarray) -> Table:
+        """The rows at ``keep`` (indices or mask), labels renumbered, unused names dropped."""
+        rows = np.flatnonzero(keep) if keep.dtype == bool else keep
+        used, labels = np.unique(self.labels[rows], return_inverse=True)
+        return replace(
+            self,
+            paths=tuple(self.paths[row] for row in rows),
+            labels=labels.astype(np.int64),
+            names=tuple(self.names[label] for label in used),
+            boxes=None if self.boxes is None else self.boxes[rows],
+            official_train=None if self.official_train is None else self.official_train[rows],
+        )
+
+
+def require(root: Path, parts: Sequence[str], dataset: str, where: str) -> None:
+    """Check that a dataset's files and folders are where its makers put them.
+
+    Raises:
+        DatasetError: Some are missing; the message names them and where to get them.
+    """
+    missing = [part for part in parts if not (root / part).exists()]
+    if missing:
+        raise DatasetError(
+            f"{dataset}: {root} lacks {', '.join(missing)}. {where}",
+            missing=missing,
+        )
+
+
+def require_count(found: int, expected: int, what: str, dataset: str) -> None:
+    """Raise DatasetError unless exactly ``expected`` items were found."""
+    if found != expected:
+        raise DatasetError(
+            f"{dataset} should have {expected:,} {what}, but {found:,} were found. "
+            "Unpack the archive again; it may be incomplete."
+        )
+
+
+def by_folder(root: Path, suffixes: frozenset[str]) -> tuple[list[Path], list[int], list[str]]:
+    """Pictures under ``root``, one folder a class, in alphabetical order."""
+    paths: list[Path] = []
+    labels: list[int] = []
+    names: list[str] = []
+    for folder in sorted(entry for entry in root.iterdir() if entry.is_dir()):
+        files = sorted(file for file in folder.iterdir() if file.suffix.lower() in suffixes)
+        if files:
+            labels += [len(names)] * len(files)
+            names.append(folder.name)
+            paths += files
+    return paths, labels, names

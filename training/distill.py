@@ -1,0 +1,151 @@
+"""``python -m training distill``: teach a student network the geometry of a teacher.
+
+One process, or several that share each batch: ``torchrun --nproc-per-node N -m training distill``.
+On a CPU, one process of one thread per core is the fastest (``OMP_NUM_THREADS=1``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from model.bundle import Bundle, save_network
+from model.embedder import Embedder
+from model.errors import FaceError
+from model.network import Architecture, EmbeddingNet
+from model.preprocess import Preprocessing, resize
+from training import distributed
+from training.distillation import Distillation, Recipe, batch_rows, lift
+from training.faces import FaceSet, load_faces
+from training.journal import write_csv
+from training.start import initialise
+
+
+@torch.inference_mode()
+def validate(
+    net: EmbeddingNet, faces: FaceSet, matrix: Tensor, size: int, preprocessing: Preprocessing
+) -> dict[str, float]:
+    """Cosine distance to the teacher, and d' over all pairs, on held-out people."""
+    parts = []
+    for start in range(0, len(faces), 64):
+        crops = torch.from_numpy(np.array(faces.crops[start : start + 64])).permute(0, 3, 1, 2)
+        images = preprocessing.normalise(resize(crops.float(), size))
+        with torch.autocast("cpu", torch.bfloat16):
+            parts.append(net(images.contiguous(memory_format=torch.channels_last)).float())
+    vectors = torch.cat(parts)
+    targets = torch.from_numpy(faces.targets) @ matrix.T
+    scores = (vectors @ vectors.T).numpy()
+    same = faces.labels[:, None] == faces.labels[None]
+    upper = np.triu(np.ones_like(same), 1)
+    genuine, impostor = scores[same & upper], scores[~same & upper]
+    spread = math.sqrt((genuine.var() + impostor.var()) / 2)
+    return {
+        "distance": 1 - (vectors * targets).sum(1).mean().item(),
+        "d_prime": float(genuine.mean() - impostor.mean()) / spread,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = __doc__
+    parser.add_argument("--teacher", type=Path, required=True, help="bundle of the teacher")
+    parser.add_argument(
+        "--people", type=Path, nargs="*", default=[], help="aligned faces, one folder a person"
+    )
+    parser.add_argument(
+        "--loose", type=Path, nargs="*", default=[], help="aligned faces of unknown people"
+    )
+    parser.add_argument(
+        "--photos", type=Path, nargs="*", default=[], help="photos of unknown people, to be aligned"
+    )
+    parser.add_argument("--exclude", type=Path, help="text file of people and faces to leave out")
+    parser.add_argument(
+        "--spare", type=float, default=0.0, help="share of --photos to leave out for measuring"
+    )
+    parser.add_argument("--init", default="imagenet", help="imagenet, scratch, a file or a bundle")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the run")
+    parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
+    parser.add_argument(
+        "--stages", default="64:300000,96:60000", help="input size:images seen, in order"
+    )
+    parser.add_argument("--trunk", default="resnet50")
+    parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--lr", type=float, default=Recipe.lr)
+    parser.add_argument("--decay", type=float, default=Recipe.decay)
+    parser.add_argument("--batch", type=int, default=Recipe.batch)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=500, help="steps between checkpoints")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    parser.add_argument("--name", default="student")
+
+
+def run(args: argparse.Namespace) -> int:
+    distributed.start()
+    stages = tuple(
+        (int(size), int(images))
+        for size, images in (stage.split(":") for stage in args.stages.split(","))
+    )
+    recipe = Recipe(stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, seed=args.seed)
+    torch.manual_seed(recipe.seed)
+    net = EmbeddingNet(Architecture(trunk=args.trunk, dim=args.dim, head_norm=True))
+    initialise(net, args.init)
+    preprocessing = Preprocessing(input_size=stages[-1][0])
+    teacher = Embedder(Bundle.load(args.teacher))
+    training, held_out = load_faces(
+        args.people, args.loose, args.photos,
+        exclude=args.exclude, spare=args.spare, teacher=teacher, cache=args.cache,
+    )  # fmt: skip
+    if len(training) < recipe.batch:
+        raise FaceError(f"There are {len(training)} faces to learn from, fewer than --batch.")
+    if not len(held_out):
+        raise FaceError("Nobody is held out to judge by: give --people, a few dozen at least.")
+    matrix = lift(training.targets.shape[1], args.dim, seed=0)
+    targets = torch.from_numpy(training.targets) @ matrix.T
+    print(f"{len(training):,} faces to learn from, {len(held_out):,} held out")
+
+    job = Distillation(net, recipe, preprocessing)
+    last = args.out / "last.pt"
+    if args.resume and last.exists():
+        job.load(last)
+    leader = distributed.rank() == 0
+    if leader:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "recipe.json").write_text(json.dumps(vars(args) | asdict(recipe), default=str))
+    bar = tqdm(
+        total=recipe.steps, initial=job.step, unit="step", mininterval=10, disable=not leader
+    )
+    distances: list[float] = []
+    while job.step < recipe.steps:
+        rows = batch_rows(job.step, recipe.batch, len(training), recipe.seed)
+        distances.append(job.train_step(training.crops[rows], targets[rows]))
+        bar.update()
+        if leader and (job.step % args.every == 0 or job.step == recipe.steps):
+            size = recipe.size_at(job.step)
+            figures = validate(job.ema.net, held_out, matrix, size, preprocessing)
+            row = {
+                "step": job.step, "images": job.step * recipe.batch, "size": size,
+                "hours": round(job.seconds / 3600, 3),
+                "train_distance": float(np.mean(distances)), **figures,
+            }  # fmt: skip
+            tqdm.write(" ".join(f"{key} {value:.4g}" for key, value in row.items()))
+            job.history.append(row)
+            job.save(last)
+            write_csv(args.out / "metrics.csv", job.history)
+            distances.clear()
+    bar.close()
+    if leader:
+        bundle = save_network(
+            args.out / "bundle", job.ema.net, preprocessing, name=args.name,
+            card=f"# {args.name}\n\nDistilled from {teacher.bundle.name}.\n",
+            provenance={"distill": asdict(recipe), "hours": round(job.seconds / 3600, 2)},
+        )  # fmt: skip
+        print(f"wrote {bundle.path}, model {bundle.model_id[:12]}")
+    distributed.stop()
+    return 0

@@ -1,0 +1,188 @@
+"""Distillation: what a student, a teacher's vectors and a recipe do in one step.
+
+The teacher's unit vectors are lifted into the student's space by a fixed matrix with
+orthonormal columns, so the student's embedding itself, not a map of it, takes on the
+teacher's similarities: 1 - cosine to the lifted target, plus the squared difference of the two
+batch Gram matrices.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from model.errors import FaceError
+from model.network import EmbeddingNet
+from model.preprocess import Preprocessing
+from training import checkpoint, distributed
+from training.augment import Augment
+from training.ema import EMA
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the result; stored in every checkpoint.
+
+    Attributes:
+        stages: ``(input size, images seen)`` in order.
+        batch: Images per step.
+        lr: Peak learning rate of AdamW.
+        weight_decay: Decoupled weight decay.
+        warmup: Steps of linear warm-up.
+        decay: Share of all steps, at the end, over which the rate falls to zero.
+        clip: Largest gradient norm.
+        gram: Weight of the Gram term.
+        ema: Decay of the averaged weights.
+        seed: Fixes order, augmentation and fresh weights.
+    """
+
+    stages: tuple[tuple[int, int], ...] = ((64, 300_000), (96, 60_000))
+    batch: int = 64
+    lr: float = 1e-3
+    weight_decay: float = 0.02
+    warmup: int = 60
+    decay: float = 0.6
+    clip: float = 1.0
+    gram: float = 4.0
+    ema: float = 0.999
+    seed: int = 0
+
+    @property
+    def steps(self) -> int:
+        return sum(images // self.batch for _, images in self.stages)
+
+    def size_at(self, step: int) -> int:
+        """Input size at a step."""
+        for size, images in self.stages:
+            step -= images // self.batch
+            if step < 0:
+                return size
+        return self.stages[-1][0]
+
+    def lr_at(self, step: int) -> float:
+        """Warm up, stay, then fall to zero along a half cosine."""
+        falling = max(1, round(self.steps * self.decay))
+        into = max(0, step - (self.steps - falling)) / falling
+        return self.lr * min(1.0, (step + 1) / self.warmup) * 0.5 * (1 + math.cos(math.pi * into))
+
+
+def lift(teacher_dim: int, dim: int, seed: int) -> Tensor:
+    """A fixed matrix ``(dim, teacher_dim)`` with orthonormal columns: angles survive it."""
+    if teacher_dim > dim:
+        raise ValueError(
+            f"the teacher has {teacher_dim} dimensions, the student only {dim}; "
+            f"give the student at least as many (--dim {teacher_dim})"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    return torch.linalg.qr(torch.randn(dim, teacher_dim, generator=generator))[0]
+
+
+def distillation_loss(vectors: Tensor, targets: Tensor, gram: float) -> tuple[Tensor, Tensor]:
+    """Loss and the mean cosine distance it contains, for unit vectors ``(B, D)``."""
+    distance = 1 - (vectors * targets).sum(1).mean()
+    difference = vectors @ vectors.T - targets @ targets.T
+    return distance + gram * difference.square().mean(), distance.detach()
+
+
+class Distillation:
+    """The run: student, optimizer, averaged weights and the step they stand at."""
+
+    def __init__(self, net: EmbeddingNet, recipe: Recipe, preprocessing: Preprocessing) -> None:
+        self.net = net.to(memory_format=torch.channels_last)
+        self.recipe = recipe
+        self.preprocessing = preprocessing
+        self.augment = Augment()
+        self.ema = EMA(net, recipe.ema)
+        self.optimizer = torch.optim.AdamW(
+            _decayed(net, recipe.weight_decay), lr=recipe.lr, fused=True
+        )
+        self.model: nn.Module = self.net
+        if distributed.world() > 1:
+            self.model = DistributedDataParallel(self.net)
+        self.step = 0
+        self.seconds = 0.0
+        self.history: list[dict[str, float]] = []
+
+    def train_step(self, crops: np.ndarray, targets: Tensor) -> float:
+        """One step on one batch, shared among the processes; returns the mean cosine distance."""
+        started = time.monotonic()
+        recipe = self.recipe
+        rank, world = distributed.rank(), distributed.world()
+        generator = torch.Generator().manual_seed(
+            (recipe.seed * 1_000_003 + self.step) * world + rank
+        )
+        own = torch.from_numpy(np.ascontiguousarray(crops[rank::world]))
+        images = self.augment(own, recipe.size_at(self.step), generator)
+        images = self.preprocessing.normalise(images).contiguous(memory_format=torch.channels_last)
+        for group in self.optimizer.param_groups:
+            group["lr"] = recipe.lr_at(self.step)
+        self.net.train()
+        with torch.autocast("cpu", torch.bfloat16):
+            vectors = self.model(images)
+        vectors = distributed.gather(vectors.float())
+        targets = torch.cat([targets[first::world] for first in range(world)])
+        loss, distance = distillation_loss(vectors, targets, recipe.gram)
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.net.parameters(), recipe.clip)
+        self.optimizer.step()
+        self.ema.update(self.net)
+        self.step += 1
+        self.seconds += time.monotonic() - started
+        return distance.item()
+
+    def save(self, path: Path) -> None:
+        checkpoint.save(
+            path,
+            {
+                "recipe": asdict(self.recipe),
+                "architecture": self.net.architecture.to_dict(),
+                "net": self.net.state_dict(),
+                "ema": self.ema.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "seconds": self.seconds,
+                "history": self.history,
+            },
+        )
+
+    def load(self, path: Path) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            FaceError: It was made with another recipe.
+        """
+        state = checkpoint.load(path)
+        differ = [k for k, v in asdict(self.recipe).items() if state["recipe"].get(k) != v]
+        if differ:
+            raise FaceError(f"{path} was made with another {', '.join(differ)}; start anew.")
+        self.net.load_state_dict(state["net"])
+        self.ema.load_state_dict(state["ema"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.seconds = state["step"], state["seconds"]
+        self.history = state["history"]
+
+
+def batch_rows(step: int, batch: int, count: int, seed: int) -> np.ndarray:
+    """Which faces a step sees: a fresh permutation per epoch, a function of the step alone."""
+    per_epoch = count // batch
+    epoch, position = divmod(step, per_epoch)
+    order = np.random.default_rng((seed, epoch)).permutation(count)
+    return np.sort(order[position * batch : (position + 1) * batch])
+
+
+def _decayed(net: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Weight decay on matrices only; norms and biases are free."""
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]

@@ -1,0 +1,44 @@
+"""Several processes as one: started by ``torchrun``, absent otherwise."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional as dist_nn
+from torch import Tensor
+
+
+def start() -> None:
+    """Join the other processes, if ``torchrun`` started this one."""
+    if "RANK" in os.environ and not dist.is_initialized():
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+
+
+def stop() -> None:
+    """Leave the group, if there is one."""
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def world() -> int:
+    """How many processes share the work."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def rank() -> int:
+    """Which of them this is, from 0."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def gather(rows: Tensor) -> Tensor:
+    """Everyone's rows, in order of rank, with gradients.
+
+    Each process then computes the whole loss. Its gradient arrives at each row once per process,
+    which is what DistributedDataParallel's averaging over processes takes back.
+    """
+    return torch.cat(dist_nn.all_gather(rows)) if world() > 1 else rows

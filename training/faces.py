@@ -1,0 +1,132 @@
+"""Folders of aligned faces as one set, with a stable group of people held out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from model.embedder import Embedder
+from model.errors import FaceError
+from training.crops import aligned_crops
+from training.teacher import teacher_targets
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+HELD_OUT_SHARE = 0.05
+LOOSE = -1
+"""Label of a face whose person is unknown."""
+
+
+@dataclass(frozen=True)
+class FaceSet:
+    """Crops with labels.
+
+    Attributes:
+        crops: uint8 ``(N, 112, 112, 3)``.
+        labels: int ``(N,)``, counting people from 0; ``LOOSE`` where the person is unknown.
+        names: Per face, ``root/person`` or, for a loose face, ``root/path``.
+        targets: A teacher's unit vectors ``(N, D)``, or None.
+    """
+
+    crops: np.ndarray
+    labels: np.ndarray
+    names: np.ndarray
+    targets: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.crops)
+
+
+def load_faces(
+    people: Sequence[Path],
+    loose: Sequence[Path] = (),
+    photos: Sequence[Path] = (),
+    *,
+    exclude: Path | None = None,
+    spare: float = 0.0,
+    teacher: Embedder | None = None,
+    cache: Path,
+) -> tuple[FaceSet, FaceSet]:
+    """``(training, held_out)``: no person is in both.
+
+    Held out are the people whose hashed name falls into a fixed twentieth, so every run and
+    every command agrees on them. Loose faces are all for training.
+
+    Args:
+        people: Roots with one folder a person.
+        loose: Roots of faces whose people are unknown.
+        photos: The same, but of photos that are still to be searched for a face and aligned.
+        exclude: Text file, a line each, of names as in :attr:`FaceSet.names` to leave out.
+        spare: Share of each of ``photos`` to leave out, so that something can be measured on it.
+        teacher: Fills :attr:`FaceSet.targets`.
+        cache: Folder for decoded crops and targets.
+
+    Raises:
+        FaceError: A root holds no picture, or ``exclude`` names someone who is not in it.
+    """
+    if not (people or loose or photos):
+        raise FaceError("No folder of faces was given.")
+    excluded = read_names(exclude)
+    training: list[FaceSet] = []
+    kept_back: list[FaceSet] = []
+    for root in [*people, *loose, *photos]:
+        crops, names = read_root(root, root not in people, cache, aligned=root not in photos)
+        targets = teacher_targets(teacher, crops, cache=cache) if teacher else None
+        if unknown := {name for name in excluded if name.startswith(f"{root.name}/")} - set(names):
+            raise FaceError(f"{exclude} names {min(unknown)!r}, which is not in {root}.")
+        spared = spare if root in photos else 0.0
+        wanted = np.array([name not in excluded and not held_out(name, spared) for name in names])
+        back = np.array([root in people and held_out(name) for name in names])
+        labels = np.full(len(names), 0 if root in people else LOOSE)
+        for part, mask in ((training, wanted & ~back), (kept_back, wanted & back)):
+            rows = np.flatnonzero(mask)
+            part.append(
+                FaceSet(
+                    crops[rows], labels[rows], np.array(names)[rows],
+                    None if targets is None else targets[rows],
+                )
+            )  # fmt: skip
+    return _join(training), _join(kept_back)
+
+
+def _join(parts: Sequence[FaceSet]) -> FaceSet:
+    names = np.concatenate([part.names for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    known = labels != LOOSE
+    labels[known] = np.unique(names[known], return_inverse=True)[1]
+    targets = [part.targets for part in parts if part.targets is not None]
+    return FaceSet(
+        np.concatenate([part.crops for part in parts]),
+        labels,
+        names,
+        np.concatenate(targets) if targets else None,
+    )
+
+
+def read_root(
+    root: Path, unlabelled: bool, cache: Path, *, aligned: bool = True
+) -> tuple[np.ndarray, list[str]]:
+    """Crops below one root and, per crop, its name as in :attr:`FaceSet.names`."""
+    paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise FaceError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))}).")
+    crops, found = aligned_crops(paths, aligned=aligned, cache=cache)
+    names = [
+        f"{root.name}/{path.relative_to(root) if unlabelled else path.relative_to(root).parts[0]}"
+        for path in paths
+    ]
+    rows = np.flatnonzero(found)
+    return crops[rows] if len(rows) < len(paths) else crops, [names[row] for row in rows]
+
+
+def held_out(name: str, share: float = HELD_OUT_SHARE) -> bool:
+    """Whether a person or face, ``root/name``, is in a fixed share to be left out."""
+    return hashlib.sha256(name.encode()).digest()[0] < 256 * share
+
+
+def read_names(file: Path | None) -> frozenset[str]:
+    """The lines of a list of people and faces; nobody without a file."""
+    return frozenset(filter(None, file.read_text().split("\n"))) if file else frozenset()

@@ -1,0 +1,120 @@
+"""Frozen trunks: pooled features computed once, so that 500 epochs of a head take minutes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from model.network import Architecture, EmbeddingNet
+from model.preprocess import Preprocessing
+from training.datasets.table import DatasetError
+from training.start import initialise
+
+BATCH = 32
+
+
+class Layer3(nn.Module):
+    """A ResNet-50 cut after ``layer3``: 1,024 features, for weights that lack ``layer4``.
+
+    The original network of He et al. strides in the first 1x1 convolution of a block,
+    torchvision's in the 3x3; frozen weights need the stride they were trained with.
+    """
+
+    width = 1024
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        trunk = EmbeddingNet(Architecture(trunk="resnet50")).trunk
+        trunk.load_state_dict(
+            {name: value.float() for name, value in load_file(path).items()}, strict=False
+        )
+        for block in (trunk.layer2[0], trunk.layer3[0]):
+            block.conv1.stride, block.conv2.stride = (2, 2), (1, 1)
+        stem = (trunk.conv1, trunk.bn1, trunk.relu, trunk.maxpool)
+        self.blocks = nn.Sequential(*stem, trunk.layer1, trunk.layer2, trunk.layer3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.blocks(images).mean((2, 3))
+
+
+class Whole(nn.Module):
+    """Trunk and pooling of an :class:`~model.network.EmbeddingNet`, without its head."""
+
+    def __init__(self, net: EmbeddingNet) -> None:
+        super().__init__()
+        self.trunk, self.pool = net.trunk, net.pool
+        self.width = net.trunk.width
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.pool(self.trunk(images))
+
+
+def frozen_trunk(name: str, init: str | Path) -> Whole | Layer3:
+    """A trunk for feature extraction.
+
+    Args:
+        name: ``resnet50_layer3``, or a trunk of :class:`~model.network.EmbeddingNet`.
+        init: ``imagenet`` (torchvision's), a bundle, or a weight file with torchvision's names,
+            safetensors or ``.pth``.
+    """
+    weights = Path(init)
+    if name == "resnet50_layer3":
+        if not weights.is_file():
+            raise DatasetError(f"There is no weight file {weights}. Give one with --init.")
+        return Layer3(weights).eval()
+    net = EmbeddingNet(Architecture(trunk=name))
+    if weights.suffix == ".pth" and weights.is_file():
+        state = torch.load(weights, weights_only=True, map_location="cpu")
+        own = net.trunk.state_dict()
+        net.trunk.load_state_dict({key: state[key] for key in own})
+    else:
+        initialise(net, str(init))
+    return Whole(net).eval()
+
+
+def weights_id(module: nn.Module) -> str:
+    """Hash of a module's parameters and buffers."""
+    digest = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        digest.update(name.encode() + value.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def cached_features(
+    trunk: Whole | Layer3, images: np.ndarray, key: str, size: int, cache: Path
+) -> np.ndarray:
+    """Pooled features of every picture, computed at the first call.
+
+    Args:
+        trunk: From :func:`frozen_trunk`.
+        images: uint8 ``(N, H, W, 3)``.
+        key: Identifies the pictures (their cache file's name).
+        size: Side in pixels at which the trunk sees them.
+        cache: Folder for the result.
+
+    Returns:
+        float32 array ``(N, width)``.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    path = cache / f"features-{key}-{size}-{weights_id(trunk)}.npy"
+    if path.is_file():
+        return np.load(path)
+    prepare = Preprocessing(input_size=size)
+    result = np.empty((len(images), trunk.width), np.float32)
+    trunk.to(memory_format=torch.channels_last)
+    with torch.inference_mode():
+        for start in tqdm(range(0, len(images), BATCH), desc="features", unit="batch"):
+            batch = prepare(images[start : start + BATCH])
+            batch = batch.to(memory_format=torch.channels_last)
+            result[start : start + BATCH] = trunk(batch).float().numpy()
+    partial = path.with_suffix(f".{os.getpid()}.partial.npy")
+    np.save(partial, result)
+    os.replace(partial, path)
+    return result

@@ -1,0 +1,299 @@
+"""The loop. What a step does is a function of the seed and the step's number, so a run that was
+killed and resumed ends with the very weights of one that was not."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+from training import checkpoint, distributed
+from training.ema import EMA
+from training.errors import UsageError
+from training.journal import tensorboard, write_csv
+from training.losses import MetricLoss
+from training.prefetch import prefetch
+from training.recipe import Recipe
+from training.sampling import epoch_batches
+
+
+class Source(Protocol):
+    """Where a batch of network input comes from.
+
+    Attributes:
+        slow: Worth preparing on another thread while the network works.
+    """
+
+    slow: bool
+
+    def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
+        """Input for some rows: augmented with a generator, plain without."""
+        ...
+
+
+@dataclass
+class Job:
+    """One training run.
+
+    Attributes:
+        net: Input to embeddings ``(B, D)``; its ``head`` gets its own learning rate.
+        loss: From :mod:`training.losses`.
+        source: Training input.
+        labels: int64 ``(N,)``, 0..C-1.
+        recipe: Everything that decides the result.
+        out: Folder for checkpoints and ``metrics.csv``.
+        evaluate: Network to named figures on validation data; ``d_prime`` decides what is best.
+        extra: Optional further term of the loss: network and step to a scalar.
+        evaluate_every: Epochs between evaluations.
+        checkpoint_every: Steps between checkpoints; 0 for one an epoch.
+        patience: Evaluations without a better ``d_prime`` before stopping; 0 never stops.
+        seconds: Time spent in steps so far.
+        processor_seconds: Processor time of the same, over all threads, whatever else runs.
+    """
+
+    net: nn.Module
+    loss: MetricLoss
+    source: Source
+    labels: np.ndarray
+    recipe: Recipe
+    out: Path
+    evaluate: Callable[[nn.Module], dict[str, float]] | None = None
+    extra: Callable[[nn.Module, int], Tensor] | None = None
+    evaluate_every: int = 1
+    checkpoint_every: int = 0
+    patience: int = 0
+    progress: bool = True
+    step: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        recipe = self.recipe
+        self.world = distributed.world()
+        self.rank = distributed.rank()
+        if recipe.batch % self.world:
+            raise UsageError(f"batch {recipe.batch} does not divide among {self.world} processes")
+        self.device = next(self.net.parameters()).device
+        self.per_epoch = max(1, len(self.labels) // recipe.batch)
+        self.total = self.per_epoch * recipe.epochs
+        self.optimizer = torch.optim.AdamW(
+            _groups(self.net, self.loss, recipe), lr=recipe.lr, fused=True
+        )
+        self.ema = EMA(self.net, recipe.ema) if recipe.ema else None
+        self.board = tensorboard(self.out) if self.rank == 0 else None
+        self.model: nn.Module = self.net
+        if self.world > 1:
+            self.model = DistributedDataParallel(self.net)
+        elif recipe.compile:
+            self.model = torch.compile(self.net)
+
+    @property
+    def result(self) -> nn.Module:
+        """The network to evaluate and keep: the averaged one if there is one."""
+        return self.ema.net if self.ema else self.net
+
+    def run(self) -> list[dict[str, float]]:
+        """Train to the end (or until patience runs out) and return the history.
+
+        Ctrl-C saves a checkpoint before it is passed on.
+        """
+        if self.step == 0 and not self.history:
+            self._report(0, float("nan"))
+        bar = tqdm(
+            total=self.total, initial=self.step, unit="step", disable=not self.progress or self.rank
+        )
+        try:
+            while self.step < self.total and not self._out_of_patience():
+                self._epoch(bar)
+        except KeyboardInterrupt:
+            self.save()
+            raise
+        finally:
+            bar.close()
+        return self.history
+
+    def _epoch(self, bar: tqdm) -> None:
+        epoch, position = divmod(self.step, self.per_epoch)
+        rows = epoch_batches(
+            self.labels, self.recipe.batch, self.loss.samples_per_class, self.recipe.seed, epoch
+        )
+        started, losses = (time.monotonic(), time.process_time()), []
+        batches = (
+            (number, self._input(epoch, number, rows[number]))
+            for number in range(position, len(rows))
+        )
+        for number, inputs in prefetch(batches) if self.source.slow else batches:
+            labels = torch.from_numpy(self.labels[rows[number]]).to(self.device)
+            losses.append(self.train_step(inputs.to(self.device), labels))
+            bar.update()
+            # The last step of an epoch is saved below, together with its evaluation.
+            if self._due() and number + 1 < len(rows):
+                self.save()
+        self.seconds += time.monotonic() - started[0]
+        self.processor_seconds += time.process_time() - started[1]
+        row = self._report(epoch + 1, float(np.mean(losses)))
+        if "R@1" in row:
+            bar.set_postfix({key: f"{row[key]:.3f}" for key in ("R@1", "d_prime") if key in row})
+        if not self.checkpoint_every or self._due() or self.step == self.total:
+            self.save()
+
+    def _due(self) -> bool:
+        return bool(self.checkpoint_every) and self.step % self.checkpoint_every == 0
+
+    def _input(self, epoch: int, number: int, rows: np.ndarray) -> Tensor:
+        generator = torch.Generator().manual_seed(
+            (self.recipe.seed * 1_000_003 + epoch * self.per_epoch + number) * 64 + self.rank
+        )
+        return self.source.batch(rows[self.rank :: self.world], generator)
+
+    def train_step(self, inputs: Tensor, labels: Tensor) -> float:
+        """One step on this process's part of a batch; labels are those of the whole batch."""
+        recipe = self.recipe
+        for group in self.optimizer.param_groups:
+            group["lr"] = recipe.rate(self.step, self.total, self.per_epoch, group["part"])
+        self.net.train()
+        if recipe.freeze_bn:
+            _freeze_batch_norm(self.net)
+        with autocast(self.device, recipe.precision):
+            embeddings = self.model(inputs)
+        if self.world > 1:
+            embeddings = distributed.gather(embeddings)
+            labels = torch.cat([labels[rank :: self.world] for rank in range(self.world)])
+        value = self.loss(embeddings, labels)
+        whole = value if self.extra is None else value + self.extra(self.net, self.step)
+        self.optimizer.zero_grad()
+        whole.backward()
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        nn.utils.clip_grad_norm_(parameters, recipe.clip)
+        self.optimizer.step()
+        if self.ema:
+            self.ema.update(self.net)
+        self.step += 1
+        return value.item()
+
+    def _report(self, epoch: int, loss: float) -> dict[str, float]:
+        row: dict[str, float] = {"epoch": epoch, "step": self.step, "loss": loss}
+        row["seconds"] = round(self.seconds, 2)
+        asked = epoch % self.evaluate_every == 0 or self.step == self.total
+        if self.evaluate is not None and self.rank == 0 and asked:
+            net = self.result
+            mode = net.training
+            net.eval()
+            row.update(self.evaluate(net))
+            net.train(mode)
+            best = max(map(_separation, self.history), default=-math.inf)
+            if self.patience and (not self.history or _separation(row) > best):
+                checkpoint.save(self.out / "best.pt", {"net": net.state_dict(), "epoch": epoch})
+        self.history.append(row)
+        if self.rank == 0:
+            write_csv(self.out / "metrics.csv", self.history)
+            if self.board is not None:
+                for name, value in row.items():
+                    self.board.add_scalar(name, value, self.step)
+        return row
+
+    def _out_of_patience(self) -> bool:
+        values = [_separation(row) for row in self.history if "d_prime" in row]
+        if not self.patience or self.world > 1 or not values:
+            return False
+        return len(values) - 1 - int(np.argmax(values)) >= self.patience
+
+    def save(self) -> None:
+        """Write the checkpoint that :meth:`load` continues from."""
+        if self.rank == 0:
+            state = {
+                "recipe": asdict(self.recipe),
+                "net": self.net.state_dict(),
+                "loss": self.loss.state_dict(),
+                "ema": self.ema.state_dict() if self.ema else {},
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "seconds": self.seconds,
+                "processor_seconds": self.processor_seconds,
+                "history": self.history,
+            }
+            checkpoint.save(self.out / "last.pt", state)
+
+    def load(self) -> None:
+        """Continue from the last checkpoint.
+
+        Raises:
+            UsageError: It was made with another recipe.
+        """
+        state = checkpoint.load(self.out / "last.pt")
+        if state["recipe"] != asdict(self.recipe):
+            differ = [k for k, v in asdict(self.recipe).items() if state["recipe"].get(k) != v]
+            raise UsageError(
+                f"{self.out} was trained with another {', '.join(differ)}: choose another --out"
+            )
+        self.net.load_state_dict(state["net"])
+        self.loss.load_state_dict(state["loss"])
+        if self.ema:
+            self.ema.load_state_dict(state["ema"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.seconds = state["step"], state["seconds"]
+        self.processor_seconds = state.get("processor_seconds", 0.0)
+        self.history = state["history"]
+
+
+@torch.inference_mode()
+def embed(net: nn.Module, source: Source, rows: np.ndarray, batch: int = 256) -> np.ndarray:
+    """Unit vectors float32 ``(len(rows), D)`` of some rows, without augmentation."""
+    device = next(net.parameters()).device
+    net.eval()
+    parts = [
+        net(source.batch(rows[start : start + batch], None).to(device)).float().cpu().numpy()
+        for start in range(0, len(rows), batch)
+    ]
+    return np.concatenate(parts)
+
+
+@torch.no_grad()
+def class_means(net: nn.Module, source: Source, labels: np.ndarray) -> Tensor:
+    """Mean unit embedding of every class ``(C, D)``: one pass over the training set."""
+    vectors = torch.from_numpy(embed(net, source, np.arange(len(labels))))
+    means = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
+    return means.index_add_(0, torch.from_numpy(labels), vectors)
+
+
+def _separation(row: dict[str, float]) -> float:
+    """d' of an evaluation; minus infinity where the sample has none."""
+    value = row.get("d_prime", math.nan)
+    return -math.inf if math.isnan(value) else value
+
+
+def _groups(net: nn.Module, loss: MetricLoss, recipe: Recipe) -> list[dict[str, Any]]:
+    """Trunk, head and proxies, each with its learning-rate factor."""
+    head = {id(p) for p in net.head.parameters()} if hasattr(net, "head") else set()
+    parts = {
+        "trunk": [p for p in net.parameters() if p.requires_grad and id(p) not in head],
+        "head": [p for p in net.parameters() if p.requires_grad and id(p) in head],
+        "proxies": list(loss.parameters()),
+    }
+    decay = recipe.weight_decay
+    return [{"params": ps, "part": part, "weight_decay": decay} for part, ps in parts.items() if ps]
+
+
+def _freeze_batch_norm(net: nn.Module) -> None:
+    trunk = getattr(net, "trunk", None)
+    for module in trunk.modules() if trunk is not None else ():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eval()
+
+
+def autocast(device: torch.device, precision: str) -> Any:
+    """The context the network runs in: bfloat16 where it is safe, or none."""
+    if precision == "bf16":
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()

@@ -1,0 +1,103 @@
+"""The baselines of pytorch-metric-learning, with the hyperparameters of their papers."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from pytorch_metric_learning import losses, miners
+from torch import Tensor, nn
+
+from training.losses.base import MetricLoss, kaiming_proxies
+
+
+class LibraryLoss(MetricLoss):
+    """A loss of pytorch-metric-learning, with a miner where its paper has one.
+
+    All proxies start Kaiming-uniform, as those of PD-Loss do. Under cosine similarity a proxy of
+    length n turns n times more slowly for the same step, and the library starts ProxyNCA's at
+    length ``sqrt(D)``, sixteen times those of PD-Loss at D = 512.
+
+    Args:
+        loss: The library's loss; its ``proxies`` or ``W`` become :attr:`proxies`.
+        miner: Optional miner of pairs.
+        samples_per_class: What the sampler must provide.
+    """
+
+    def __init__(
+        self,
+        loss: nn.Module,
+        miner: nn.Module | None = None,
+        samples_per_class: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.loss, self.miner, self.samples_per_class = loss, miner, samples_per_class
+        self.transposed = hasattr(loss, "W")
+        # The library's own parameter under our name: registering it twice would save it twice.
+        self.__dict__["proxies"] = getattr(loss, "W", getattr(loss, "proxies", None))
+        if self.proxies is not None:
+            self._set(kaiming_proxies(*self._shape()))
+
+    def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        pairs = self.miner(embeddings, labels) if self.miner is not None else None
+        return self.loss(embeddings, labels, pairs)
+
+    @torch.no_grad()
+    def start_from(self, means: Tensor) -> None:
+        if self.proxies is None:
+            super().start_from(means)
+        self._set(F.normalize(means.to(self.proxies), dim=1))
+
+    def _shape(self) -> tuple[int, int]:
+        classes, dim = self.proxies.shape[::-1] if self.transposed else self.proxies.shape
+        return classes, dim
+
+    @torch.no_grad()
+    def _set(self, values: Tensor) -> None:
+        self.proxies.copy_(values.T if self.transposed else values)
+
+
+def proxy_nca(classes: int, dim: int, *, scale: float = 9.0) -> LibraryLoss:
+    """ProxyNCA (Movshovitz-Attias et al., 2017): squared distances of unit vectors.
+
+    The paper names no scale; its published figures are reproduced only with vectors of length 3
+    (a factor 9 on squared distances), so that is the default. The library's own is 1.
+    """
+    return LibraryLoss(losses.ProxyNCALoss(classes, dim, softmax_scale=scale))
+
+
+def proxy_anchor(
+    classes: int, dim: int, *, margin: float = 0.1, alpha: float = 32.0
+) -> LibraryLoss:
+    """ProxyAnchor (Kim et al., 2020): margin 0.1, alpha 32."""
+    return LibraryLoss(losses.ProxyAnchorLoss(classes, dim, margin=margin, alpha=alpha))
+
+
+def multi_similarity(
+    classes: int,
+    dim: int,
+    *,
+    alpha: float = 2.0,
+    beta: float = 50.0,
+    base: float = 1.0,
+    epsilon: float = 0.1,
+) -> LibraryLoss:
+    """Multi-Similarity (Wang et al., 2019): alpha 2, beta 50, lambda 1, mining margin 0.1.
+
+    The authors' published code, and the library, have lambda (``base``) at 0.5.
+    """
+    loss = losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=base)
+    return LibraryLoss(loss, miners.MultiSimilarityMiner(epsilon=epsilon), samples_per_class=4)
+
+
+def circle(
+    classes: int, dim: int, *, m: float = 0.4, gamma: float = 80.0, epsilon: float = 0.1
+) -> LibraryLoss:
+    """Circle (Sun et al., 2020): m 0.4 and gamma 80, the paper's for fine-grained retrieval."""
+    loss = losses.CircleLoss(m=m, gamma=gamma)
+    return LibraryLoss(loss, miners.MultiSimilarityMiner(epsilon=epsilon), samples_per_class=4)
+
+
+def arcface(classes: int, dim: int, *, margin: float = 0.5, scale: float = 64.0) -> LibraryLoss:
+    """ArcFace (Deng et al., 2019): margin 0.5 radians, scale 64."""
+    degrees = float(torch.rad2deg(torch.tensor(margin)))
+    return LibraryLoss(losses.ArcFaceLoss(classes, dim, margin=degrees, scale=scale))

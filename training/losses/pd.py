@@ -1,0 +1,115 @@
+"""PD-Loss: the decidability index estimated through learnable class proxies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from training.errors import UsageError
+from training.losses.base import MetricLoss, inverse_margin, kaiming_proxies, minus_log
+from training.moments import proxy_moments
+
+EPSILON = 1e-6
+FLOOR = 1e-2
+
+
+class PDLoss(MetricLoss):
+    r"""Proxy-Decidability Loss (Silva et al.), Eqs. 5 and 6.
+
+    .. math:: -\log(\mu_{gen} - \mu_{imp} + \epsilon_1)
+              + \tfrac12 \log(\sigma^2_{gen} + \sigma^2_{imp} + \epsilon_2)
+
+    over the scaled cosine similarities of samples to their own proxy and to all others.
+
+    The first logarithm does not exist when the genuine mean is below the impostor mean, which
+    random proxies give in every second batch. Below a margin of 0.01 in cosine, the term goes on
+    along its tangent: above, it is the paper's to the last bit; below, it has a finite gradient
+    that always raises the margin.
+
+    Temperature divides means and standard deviations alike, so it cancels: with
+    :math:`\epsilon = 0` value and gradient do not depend on it, and with the paper's
+    :math:`10^{-6}` it only scales how soon :math:`\epsilon_2` is felt
+    (:math:`\epsilon_2 \tau^2` in units of cosine). For the same reason the loss does not ask for
+    large similarities, only for equal ones: whatever part of an embedding lies outside the span of
+    the proxies it does not see. An ``epsilon`` of about the variance of the similarities, such as
+    0.01, makes it see that part.
+
+    Args:
+        classes: Number of classes, C.
+        dim: Length of the embeddings, D.
+        temperature: Divides the similarities.
+        log: False gives the ratio itself, ``sqrt(variances) / margin`` (the ablation).
+        epsilon: Both stabilisers of Eq. 6.
+        form: ``streamed`` never holds the ``B x C`` matrix; ``direct`` is the plain formula.
+        one_sided: Not in the paper: count only the harmful half of each variance, genuine
+            similarities below their mean and impostor ones above theirs. Needs ``direct``.
+        shard: ``(rank, world, group)`` to hold only this process's part of the proxies. Every
+            process must then see the whole batch.
+
+    Example:
+        >>> loss = PDLoss(classes=100, dim=512)
+        >>> loss(torch.randn(32, 512), torch.randint(100, (32,))).backward()
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        *,
+        temperature: float = 1.0,
+        log: bool = True,
+        epsilon: float = EPSILON,
+        form: str = "streamed",
+        one_sided: bool = False,
+        shard: tuple[int, int, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise UsageError(f"temperature is {temperature}; it must be positive")
+        if form not in ("streamed", "direct"):
+            raise UsageError(f"form is {form!r}; it must be streamed or direct")
+        if form == "direct" and shard is not None:
+            raise UsageError("form='direct' cannot be sharded; use form='streamed'")
+        if one_sided and form != "direct":
+            raise UsageError("one_sided needs form='direct'")
+        self.one_sided = one_sided
+        self.temperature, self.log, self.epsilon, self.form = temperature, log, epsilon, form
+        rows = range(classes)
+        self.group = None
+        if shard is not None:
+            rank, world, self.group = shard
+            rows = range(rank * classes // world, (rank + 1) * classes // world)
+        self.offset = rows.start
+        self.proxies = kaiming_proxies(len(rows), dim)
+
+    def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        if self.form == "direct":
+            margin, variance = self._direct(embeddings, labels)
+        else:
+            genuine, mean, impostor = proxy_moments(
+                embeddings, self.proxies, labels, offset=self.offset, group=self.group
+            )
+            margin = genuine.mean() - mean
+            variance = genuine.var(correction=0) + impostor
+        scale = 1 / self.temperature
+        margin = margin * scale + self.epsilon
+        spread = variance * scale**2 + self.epsilon
+        if self.log:
+            return minus_log(margin, FLOOR * scale) + 0.5 * spread.log()
+        return spread.sqrt() * inverse_margin(margin, FLOOR * scale)
+
+    def _direct(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Margin of the means and sum of the variances, in units of cosine."""
+        similarity = F.normalize(embeddings, dim=1) @ F.normalize(self.proxies, dim=1).T
+        own = F.one_hot(labels, similarity.shape[1]).bool()
+        genuine, impostor = similarity[own], similarity[~own]
+        if impostor.numel() == 0:
+            impostor = similarity.sum()[None] * 0
+        below = genuine - genuine.mean()
+        above = impostor - impostor.mean()
+        if self.one_sided:
+            below, above = below.clamp(max=0), above.clamp(min=0)
+        variance = below.square().mean() + above.square().mean()
+        return genuine.mean() - impostor.mean(), variance

@@ -1,0 +1,83 @@
+"""``python -m training overlap``: who of one collection is in another as well?
+
+Figures on a benchmark are clean only when none of its people were trained on. Names do not
+tell (some collections have none), faces do: each person's mean vector, and each loose face, is
+held against every face of the benchmark with a strong embedder. The list that is printed and
+saved goes straight into ``--exclude``. The default limit is deliberately low: dropping a
+stranger by mistake costs one person of thousands, keeping an overlap costs the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from model.bundle import Bundle
+from model.embedder import Embedder
+from training.crops import aligned_crops
+from training.faces import SUFFIXES, read_root
+from training.teacher import teacher_targets
+
+BLOCK = 2048
+
+
+def overlapping(
+    vectors: np.ndarray, names: np.ndarray, others: np.ndarray, limit: float
+) -> dict[str, float]:
+    """Names whose mean unit vector comes as close as ``limit`` to any of ``others``.
+
+    Args:
+        vectors: Unit vectors ``(N, D)``.
+        names: Per vector, the person (or the loose face) it belongs to.
+        others: Unit vectors ``(M, D)`` of the benchmark.
+        limit: Cosine similarity from which on two are taken for one person.
+
+    Returns:
+        The names found, each with its highest similarity.
+    """
+    unique, member = np.unique(names, return_inverse=True)
+    centres = np.zeros((len(unique), vectors.shape[1]), np.float64)
+    np.add.at(centres, member, vectors)
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    best = np.concatenate(
+        [
+            (centres[start : start + BLOCK] @ others.T).max(1)
+            for start in range(0, len(centres), BLOCK)
+        ]
+    )
+    return {str(unique[row]): float(best[row]) for row in np.flatnonzero(best >= limit)}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = __doc__
+    parser.add_argument("--teacher", type=Path, required=True, help="bundle to compare with")
+    parser.add_argument("--people", type=Path, nargs="*", default=[], help="one folder a person")
+    parser.add_argument("--loose", type=Path, nargs="*", default=[], help="unknown people")
+    parser.add_argument(
+        "--photos", type=Path, nargs="*", default=[], help="unknown people, to be aligned"
+    )
+    parser.add_argument("--against", type=Path, required=True, help="photos of the benchmark")
+    parser.add_argument("--limit", type=float, default=0.5, help="cosine of one person")
+    parser.add_argument("--out", type=Path, required=True, help="list to write")
+    parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
+
+
+def run(args: argparse.Namespace) -> int:
+    embedder = Embedder(Bundle.load(args.teacher))
+    photos = sorted(p for p in args.against.rglob("*") if p.suffix.lower() in SUFFIXES)
+    crops, found = aligned_crops(photos, cache=args.cache)
+    others = teacher_targets(embedder, crops, cache=args.cache)[found]
+    matches: dict[str, float] = {}
+    for root in [*args.people, *args.loose, *args.photos]:
+        faces, names = read_root(
+            root, root not in args.people, args.cache, aligned=root not in args.photos
+        )
+        vectors = teacher_targets(embedder, faces, cache=args.cache)
+        here = overlapping(vectors, np.array(names), others, args.limit)
+        print(f"{root.name}: {len(here)} of {len(set(names)):,} are in {args.against.name}")
+        matches |= here
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text("".join(f"{name}\n" for name in sorted(matches)))
+    return 0

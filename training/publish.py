@@ -1,0 +1,166 @@
+"""``python -m training publish``: from trained weights to a bundle that may be shipped.
+
+LFW plays the part of people never seen: its DevTrain people calibrate, its DevTest people and
+the 6,000 pairs of View 2 report. Weights are rounded first and everything is measured on the
+rounded ones. The bundle is built beside its place, read back, compared with what was measured,
+and only then put there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from model.bundle import Bundle, save_network
+from model.calibration import Calibration
+from model.calibration.check import check_promises
+from model.embedder import Embedder
+from model.errors import BundleError
+from model.quality import judge
+from training import metrics, plots
+from training.card import Figures, write_card
+from training.crops import Crops, crop_photos
+from training.datasets import Table, lfw
+from training.errors import UsageError
+from training.report import png
+from training.weaknesses import by_measure, strangers_by_group
+
+MANTISSA_BITS = 7
+WEAKNESS_TARGET = 1e-3
+MEASURES = (
+    ("turn of the head, degrees", "turn", (0, 15, 30, 90), True),
+    ("pixels between the eyes", "eye_distance", (0, 35, 45, 250), False),
+    ("sharpness", "sharpness", (0, 0.15, 0.3, 10), False),
+)
+BLOCK = 256
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = __doc__
+    parser.add_argument("--bundle", type=Path, required=True, help="what fit or distill wrote")
+    parser.add_argument("--lfw", type=Path, required=True, help="folder that holds lfw_home")
+    parser.add_argument("--utkface", type=Path, help="folder of UTKFace, for rates by group")
+    parser.add_argument(
+        "--spared", type=float, help="what --spare of distill left out of UTKFace; 1 for all of it"
+    )
+    parser.add_argument(
+        "--facts", type=Path, required=True, help="JSON: summary, terms, making; for the card"
+    )
+    parser.add_argument("--name", required=True, help="what people call the model")
+    parser.add_argument("--flip", action="store_true", help="average with the mirror image")
+    parser.add_argument("--out", type=Path, required=True, help="where the bundle goes")
+    parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.utkface and args.spared is None:
+        raise UsageError("--utkface needs --spared: groups are measured on faces left out.")
+    facts = json.loads(args.facts.read_text(encoding="utf-8"))
+    if missing := {"summary", "terms", "making"} - facts.keys():
+        raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")
+    source = Bundle.load(args.bundle)
+    draft = args.out.with_name(f".{args.out.name}-draft")
+    bundle = save_network(
+        draft, source.network(), replace(source.preprocessing, flip=args.flip),
+        name=args.name, card="", provenance=facts, mantissa_bits=MANTISSA_BITS,
+    )  # fmt: skip
+    embedder = Embedder(bundle)
+    table = lfw.load(args.lfw)
+    crops = crop_photos(table.paths, cache=args.cache)
+    vectors = _embed(embedder, crops.pixels)
+    calibration = _calibrate(args.lfw, table, crops, vectors, bundle.model_id)
+    figures = _measure(args, table, crops, vectors, calibration, embedder)
+    rows = _rows(args.lfw, table, crops, "DevTest")
+    sample = metrics.pair_scores(vectors[rows], table.labels[rows])
+    bundle = bundle.with_calibration(calibration).with_card(
+        write_card(bundle, calibration, figures, facts),
+        metrics=figures.to_dict(),
+        pictures={"distributions.png": png(plots.score_histograms({"LFW DevTest": sample}))},
+    )
+    _compare(bundle, crops, vectors)
+    retired = args.out.with_name(f".{args.out.name}-old")
+    if args.out.exists():
+        args.out.rename(retired)
+    draft.rename(args.out)
+    shutil.rmtree(retired, ignore_errors=True)
+    bundle = Bundle.load(args.out)
+    print(f"{bundle.card}\npublished {args.out}, model {bundle.model_id[:12]}")
+    return 0
+
+
+def _embed(embedder: Embedder, pixels: np.ndarray) -> np.ndarray:
+    blocks = tqdm(range(0, len(pixels), BLOCK), "embedding LFW", unit="block")
+    return np.concatenate([embedder.embed(pixels[start : start + BLOCK]) for start in blocks])
+
+
+def _rows(root: Path, table: Table, crops: Crops, part: str) -> np.ndarray:
+    rows = lfw.dev_rows(root, table, part)
+    return rows[crops.found[rows]]
+
+
+def _calibrate(
+    root: Path, table: Table, crops: Crops, vectors: np.ndarray, model_id: str
+) -> Calibration:
+    rows = _rows(root, table, crops, "DevTrain")
+    measured = [
+        {name: float(column[row]) for name, column in crops.measures.items()} for row in rows
+    ]
+    return Calibration.fit(
+        vectors[rows],
+        table.labels[rows],
+        model_id=model_id,
+        quality=np.array([judge(measures).score for measures in measured]),
+        protocol=f"LFW peopleDevTrain, {len(rows):,} photos, all pairs; thresholds chosen on one "
+        "half of the people, rates measured on the other",
+        data_fingerprint=crops.fingerprint,
+    )
+
+
+def _measure(
+    args: argparse.Namespace,
+    table: Table,
+    crops: Crops,
+    vectors: np.ndarray,
+    calibration: Calibration,
+    embedder: Embedder,
+) -> Figures:
+    rows = _rows(args.lfw, table, crops, "DevTest")
+    unseen, labels = vectors[rows], table.labels[rows]
+    pairs = lfw.view2(args.lfw, table)
+    scores = (vectors[pairs.first] * vectors[pairs.second]).sum(1)
+    lost = ~(crops.found[pairs.first] & crops.found[pairs.second])
+    accuracy, error = metrics.ten_fold(np.where(lost, -1.0, scores), pairs.same, pairs.fold)
+    threshold = calibration.threshold(WEAKNESS_TARGET).threshold
+    return Figures(
+        unseen=metrics.evaluate(unseen, labels),
+        view2_accuracy=accuracy,
+        view2_standard_error=error,
+        view2_lost=int(lost.sum()),
+        promises=check_promises(calibration, unseen, labels),
+        weakness_target=WEAKNESS_TARGET,
+        weaknesses={
+            name: by_measure(
+                unseen, labels, crops.measures[measure][rows], edges, threshold, high_is_bad=bad
+            )
+            for name, measure, edges, bad in MEASURES
+        },
+        groups=strangers_by_group(
+            args.utkface, embedder, threshold, spared=args.spared, cache=args.cache
+        )
+        if args.utkface
+        else None,
+    )
+
+
+def _compare(bundle: Bundle, crops: Crops, vectors: np.ndarray) -> None:
+    """The bundle as read back must give the vectors that were measured."""
+    rows = np.flatnonzero(crops.found)[:8]
+    again = Embedder(Bundle.load(bundle.path)).embed(crops.pixels[rows])
+    if (again * vectors[rows]).sum(1).min() < 0.9999:
+        raise BundleError(f"{bundle.path} gives other vectors than were measured; not published.")

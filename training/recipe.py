@@ -1,0 +1,75 @@
+"""What decides the result of a training run, and the presets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from training.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of a run; stored in every checkpoint. The defaults are the paper's.
+
+    Attributes:
+        epochs: Passes over the training set.
+        batch: Pictures a step, over all processes.
+        lr: Learning rate of AdamW for the trunk, annealed to zero along a half cosine.
+        weight_decay: Decoupled weight decay, on everything.
+        clip: Largest gradient norm.
+        head_lr: Factor on ``lr`` for the head.
+        proxy_lr: Factor on ``lr`` for the proxies of any loss that has them.
+        warmup: Epochs in which only head and proxies move.
+        freeze_bn: Keep the trunk's batch-norm statistics.
+        ema: Decay of averaged weights; 0 for none.
+        precision: ``fp32`` or ``bf16`` (autocast; statistics of the loss stay in float32).
+        compile: Use ``torch.compile``.
+        seed: Fixes fresh weights, order and augmentation.
+    """
+
+    epochs: int = 500
+    batch: int = 32
+    lr: float = 1e-5
+    weight_decay: float = 1e-4
+    clip: float = 1.0
+    head_lr: float = 1.0
+    proxy_lr: float = 1.0
+    warmup: int = 0
+    freeze_bn: bool = False
+    ema: float = 0.0
+    precision: str = "fp32"
+    compile: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch < 1:
+            raise UsageError(f"epochs {self.epochs} and batch {self.batch} must be positive")
+        if self.precision not in ("fp32", "bf16"):
+            raise UsageError(f"precision is {self.precision!r}; it must be fp32 or bf16")
+
+    def rate(self, step: int, total: int, per_epoch: int, part: str) -> float:
+        """Learning rate of ``trunk``, ``head`` or ``proxies`` at a step."""
+        factor = {"trunk": 1.0, "head": self.head_lr, "proxies": self.proxy_lr}[part]
+        if part == "trunk" and step < self.warmup * per_epoch:
+            return 0.0
+        return self.lr * factor * 0.5 * (1 + math.cos(math.pi * step / total))
+
+
+PRESETS: dict[str, Recipe] = {
+    "paper": Recipe(),
+    "cpu": Recipe(
+        epochs=12, lr=2e-4, head_lr=5.0, proxy_lr=20.0, warmup=1, freeze_bn=True, ema=0.998,
+        precision="bf16",
+    ),
+    "frozen": Recipe(epochs=60, lr=1e-3, proxy_lr=10.0),
+}  # fmt: skip
+"""``cpu`` fine-tunes a whole network in about an hour; ``frozen`` is for cached features."""
+
+
+def recipe(preset: str, **changes: Any) -> Recipe:
+    """A preset with some settings changed; None keeps the preset's."""
+    if preset not in PRESETS:
+        raise UsageError(f"preset is {preset!r}; it must be one of {', '.join(PRESETS)}")
+    return replace(PRESETS[preset], **{k: v for k, v in changes.items() if v is not None})

@@ -1,0 +1,42 @@
+"""Which rows a batch holds, as a function of the seed and the epoch alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from training.errors import UsageError
+
+
+def epoch_batches(
+    labels: np.ndarray, batch: int, samples_per_class: int | None, seed: int, epoch: int
+) -> list[np.ndarray]:
+    """The batches of an epoch: ``N // batch`` of them, at least one.
+
+    Args:
+        labels: int64 ``(N,)``.
+        batch: Rows a batch.
+        samples_per_class: None for a plain permutation; else each batch has this many rows of
+            each of ``batch / samples_per_class`` classes (drawn with replacement from a class
+            that has fewer).
+        seed: Of the run.
+        epoch: Number of the epoch.
+    """
+    rng = np.random.default_rng((seed, epoch))
+    count = max(1, len(labels) // batch)
+    if samples_per_class is None:
+        order = rng.permutation(len(labels))
+        return [order[start : start + batch] for start in range(0, count * batch, batch)]
+    members = {label: np.flatnonzero(labels == label) for label in np.unique(labels)}
+    classes = np.array([label for label, rows in members.items() if len(rows) > 1])
+    if len(classes) == 0:
+        raise UsageError("no class has two samples, so there are no genuine pairs to learn from")
+    groups = min(max(1, batch // samples_per_class), len(classes))
+    batches = []
+    for _ in range(count):
+        chosen = rng.choice(classes, groups, replace=False)
+        rows = [
+            rng.choice(members[c], samples_per_class, replace=len(members[c]) < samples_per_class)
+            for c in chosen
+        ]
+        batches.append(np.concatenate(rows))
+    return batches

@@ -1,0 +1,136 @@
+"""Who is trained on, who decides when to stop, who is reported on. Every number names its split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from training.datasets.table import DatasetError, Table
+from training.faces import HELD_OUT_SHARE, held_out
+
+SPLITS = ("paper", "zero_shot", "identity_disjoint", "held_out")
+PAPER_VAL = {"cub": 0.1, "cars": 0.2}
+TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows of a table for each purpose.
+
+    Attributes:
+        name: One of :data:`SPLITS`.
+        train: Rows to fit on.
+        val: Rows to choose by; same classes as ``train`` under ``paper``, other classes else.
+        test: Rows to report on, touched once.
+        note: How it was drawn, in a sentence.
+    """
+
+    name: str
+    train: np.ndarray
+    val: np.ndarray
+    test: np.ndarray
+    note: str
+
+    def describe(self, table: Table) -> str:
+        """One line with the name, and pictures and classes of each part."""
+        parts = (
+            f"{part} {len(rows):,} of {len(set(table.labels[rows])):,} classes"
+            for part, rows in (("train", self.train), ("val", self.val), ("test", self.test))
+        )
+        return f"split {self.name}: {'; '.join(parts)} ({self.note})"
+
+
+def split(table: Table, name: str, seed: int = 0) -> Split:
+    """Split a table.
+
+    Args:
+        table: Any dataset.
+        name: ``paper``: classes shared by all parts, the makers' test part where there is one.
+            ``zero_shot``: first half of the classes / second half; the last tenth of the first
+            half chooses. ``identity_disjoint``: the makers' identity split where there is one,
+            else 80/20 of the classes at random; a tenth of the training classes chooses.
+            ``held_out``: the people ``distill`` holds out too, half to choose, half to test.
+        seed: Fixes whatever is random.
+    """
+    if name not in SPLITS:
+        raise ValueError(f"split is {name!r}; it must be one of {', '.join(SPLITS)}")
+    rng = np.random.default_rng(seed)
+    if name == "paper":
+        return _paper(table, rng)
+    if name == "zero_shot":
+        return _zero_shot(table)
+    if name == "held_out":
+        return _held_out(table)
+    return _identity_disjoint(table, rng)
+
+
+def _paper(table: Table, rng: np.random.Generator) -> Split:
+    everyone = np.arange(len(table))
+    official = table.official_train
+    if official is not None and not table.faces and not official.all():
+        rest, test = everyone[official], everyone[~official]
+        note = "the makers' test part"
+    else:
+        test = _share_of_each_class(table.labels, everyone, TEST_SHARE, rng)
+        rest = np.setdiff1d(everyone, test)
+        note = f"{TEST_SHARE:.0%} of each class at random as test"
+    share = PAPER_VAL.get(table.name, 0.1)
+    val = _share_of_each_class(table.labels, rest, share, rng)
+    train = np.setdiff1d(rest, val)
+    return Split("paper", train, val, test, f"{note}, {share:.0%} of the rest of each class as val")
+
+
+def _zero_shot(table: Table) -> Split:
+    classes = len(table.names)
+    half = classes // 2
+    held = max(1, half // 10)
+    if half - held < 2:
+        raise DatasetError(f"{table.name} has {classes} classes; zero_shot needs at least 6.")
+    part = np.digitize(table.labels, [half - held, half])
+    train, val, test = (np.flatnonzero(part == index) for index in range(3))
+    note = f"classes 1-{half - held} / {half - held + 1}-{half} / {half + 1}-{classes}"
+    return Split("zero_shot", train, val, test, note)
+
+
+def _identity_disjoint(table: Table, rng: np.random.Generator) -> Split:
+    labels, official = table.labels, table.official_train
+    if official is not None and not set(labels[official]) & set(labels[~official]):
+        train_classes = np.unique(labels[official])
+        test = np.flatnonzero(~official)
+        note = "the makers' identity split"
+    else:
+        order = rng.permutation(len(table.names))
+        cut = max(1, round(TEST_SHARE * len(order)))
+        train_classes = np.sort(order[cut:])
+        test = np.flatnonzero(np.isin(labels, order[:cut]))
+        note = f"{TEST_SHARE:.0%} of the classes at random as test"
+    if len(train_classes) < 3:
+        raise DatasetError(f"{table.name} has too few classes for identity_disjoint.")
+    held = rng.choice(train_classes, max(1, len(train_classes) // 10), replace=False)
+    val = np.flatnonzero(np.isin(labels, held))
+    train = np.flatnonzero(np.isin(labels, np.setdiff1d(train_classes, held)))
+    return Split("identity_disjoint", train, val, test, f"{note}, 10% of the rest as val")
+
+
+def _held_out(table: Table) -> Split:
+    back = np.array([held_out(person) for person in table.people])
+    classes = np.unique(table.labels[back])
+    if len(classes) < 4:
+        raise DatasetError(f"{table.name} has too few people for held_out: {len(classes)} fall in.")
+    choosing = back & np.isin(table.labels, classes[::2])
+    train, val, test = map(np.flatnonzero, (~back, choosing, back & ~choosing))
+    note = f"{HELD_OUT_SHARE:.0%} of the people by hashed name, half of them to choose by"
+    return Split("held_out", train, val, test, note)
+
+
+def _share_of_each_class(
+    labels: np.ndarray, rows: np.ndarray, share: float, rng: np.random.Generator
+) -> np.ndarray:
+    """A share of every class's rows, at least one where the class has three."""
+    chosen = []
+    for label in np.unique(labels[rows]):
+        own = rows[labels[rows] == label]
+        count = round(share * len(own)) or int(len(own) >= 3)
+        chosen.append(rng.choice(own, count, replace=False))
+    return np.sort(np.concatenate(chosen))

@@ -1,0 +1,42 @@
+"""Where a network's weights come from before training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from model.bundle import MANIFEST, Bundle
+from model.errors import BundleError
+from model.network import EmbeddingNet, load_imagenet, load_trunk
+
+
+def is_bundle(source: str) -> bool:
+    """Whether a start is the folder of a bundle."""
+    return (Path(source) / MANIFEST).exists()
+
+
+def initialise(net: EmbeddingNet, source: str) -> None:
+    """Start a network from ``imagenet``, ``scratch``, a trunk file or a bundle; says which.
+
+    Raises:
+        BundleError: The source does not exist or does not fit the network.
+    """
+    if source == "scratch":
+        print("start: from scratch")
+    elif source == "imagenet":
+        load_imagenet(net)
+        print("start: torchvision's ImageNet weights; fresh: head")
+    elif is_bundle(source):
+        bundle = Bundle.load(source)
+        if bundle.architecture != net.architecture:
+            raise BundleError(
+                f"{source} holds {bundle.architecture}, this run needs {net.architecture}."
+            )
+        net.load_state_dict(bundle.network().state_dict())
+        print(f"start: bundle {bundle.name} ({bundle.model_id[:12]})")
+    elif Path(source).is_file():
+        fresh = load_trunk(net, Path(source))
+        print(f"start: {source}; fresh: {', '.join([*fresh, 'head'])}")
+    else:
+        raise BundleError(
+            f"{source!r} is neither 'imagenet', 'scratch', a trunk file nor a bundle folder."
+        )

@@ -1,0 +1,40 @@
+"""What a teacher says about every face, computed once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from model.embedder import Embedder
+
+BLOCK = 256
+
+
+def teacher_targets(
+    teacher: Embedder, crops: np.ndarray, *, cache: Path, progress: bool = True
+) -> np.ndarray:
+    """Unit vectors ``(N, D)`` of a teacher for aligned crops, cached by content.
+
+    Args:
+        teacher: Any embedder; an imported ONNX graph with ``flip`` averages mirror images.
+        crops: uint8 ``(N, 112, 112, 3)``.
+        cache: Folder for the result.
+        progress: Show a bar.
+    """
+    digest = hashlib.sha256(teacher.model_id.encode())
+    blocks = range(0, len(crops), BLOCK)
+    for start in blocks:
+        digest.update(np.ascontiguousarray(crops[start : start + BLOCK]))
+    file = cache / f"teacher-{digest.hexdigest()[:24]}.npy"
+    if not file.exists():
+        bar = tqdm(blocks, "teacher", unit="block", disable=not progress)
+        targets = np.concatenate([teacher.embed(crops[start : start + BLOCK]) for start in bar])
+        partial = file.with_suffix(f".{os.getpid()}.partial")
+        with partial.open("wb") as handle:
+            np.save(handle, targets)
+        partial.replace(file)
+    return np.load(file)
