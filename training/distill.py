@@ -79,6 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--lr", type=float, default=Recipe.lr)
     parser.add_argument("--decay", type=float, default=Recipe.decay)
+    parser.add_argument(
+        "--settle", type=float, default=Recipe.settle,
+        help="share of the steps, at the end, with batch-norm statistics kept",
+    )  # fmt: skip
     parser.add_argument("--batch", type=int, default=Recipe.batch)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=500, help="steps between checkpoints")
@@ -92,7 +96,10 @@ def run(args: argparse.Namespace) -> int:
         (int(size), int(images))
         for size, images in (stage.split(":") for stage in args.stages.split(","))
     )
-    recipe = Recipe(stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, seed=args.seed)
+    recipe = Recipe(
+        stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, settle=args.settle,
+        seed=args.seed,
+    )  # fmt: skip
     torch.manual_seed(recipe.seed)
     net = EmbeddingNet(Architecture(trunk=args.trunk, dim=args.dim, head_norm=True))
     initialise(net, args.init)

@@ -24,6 +24,7 @@ from model.network import EmbeddingNet
 from model.preprocess import Preprocessing
 from training import checkpoint, distributed
 from training.augment import Augment
+from training.batch_norm import keep_statistics
 from training.ema import EMA
 
 
@@ -41,6 +42,10 @@ class Recipe:
         clip: Largest gradient norm.
         gram: Weight of the Gram term.
         ema: Decay of the averaged weights.
+        settle: Share of all steps, at the end, in which batch norm keeps the statistics gathered
+            so far. They begin from the averaged weights, so that the network that is trained is
+            the one that will be served: a feature of few faces cannot be tamed by the batch it
+            happens to be in.
         seed: Fixes order, augmentation and fresh weights.
     """
 
@@ -53,11 +58,17 @@ class Recipe:
     clip: float = 1.0
     gram: float = 4.0
     ema: float = 0.999
+    settle: float = 0.0
     seed: int = 0
 
     @property
     def steps(self) -> int:
         return sum(images // self.batch for _, images in self.stages)
+
+    @property
+    def settles_at(self) -> int:
+        """The step from which batch norm keeps its statistics."""
+        return self.steps - round(self.steps * self.settle)
 
     def size_at(self, step: int) -> int:
         """Input size at a step."""
@@ -125,6 +136,10 @@ class Distillation:
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.lr_at(self.step)
         self.net.train()
+        if self.step >= recipe.settles_at:
+            keep_statistics(self.net)
+        if self.step == recipe.settles_at:
+            self.net.load_state_dict(self.ema.net.state_dict())
         with torch.autocast("cpu", torch.bfloat16):
             vectors = self.model(images)
         vectors = distributed.gather(vectors.float())

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
 from training import checkpoint, distributed
+from training.batch_norm import keep_statistics
 from training.ema import EMA
 from training.errors import UsageError
 from training.journal import tensorboard, write_csv
@@ -163,8 +164,8 @@ class Job:
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.rate(self.step, self.total, self.per_epoch, group["part"])
         self.net.train()
-        if recipe.freeze_bn:
-            _freeze_batch_norm(self.net)
+        if recipe.freeze_bn and hasattr(self.net, "trunk"):
+            keep_statistics(self.net.trunk)
         with autocast(self.device, recipe.precision):
             embeddings = self.model(inputs)
         if self.world > 1:
@@ -283,13 +284,6 @@ def _groups(net: nn.Module, loss: MetricLoss, recipe: Recipe) -> list[dict[str, 
     }
     decay = recipe.weight_decay
     return [{"params": ps, "part": part, "weight_decay": decay} for part, ps in parts.items() if ps]
-
-
-def _freeze_batch_norm(net: nn.Module) -> None:
-    trunk = getattr(net, "trunk", None)
-    for module in trunk.modules() if trunk is not None else ():
-        if isinstance(module, nn.BatchNorm2d):
-            module.eval()
 
 
 def autocast(device: torch.device, precision: str) -> Any:

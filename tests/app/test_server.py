@@ -110,8 +110,24 @@ def trickle(address: str, seconds: float) -> tuple[bytes, float]:
         while time.monotonic() - started < seconds:
             connection.sendall(b" ")
             with contextlib.suppress(TimeoutError):
-                return connection.recv(65536), time.monotonic() - started
+                begun = connection.recv(65536)
+                connection.settimeout(seconds)
+                return begun + rest(connection, begun), time.monotonic() - started
     return b"", seconds
+
+
+def rest(connection: socket.socket, begun: bytes) -> bytes:
+    """What is still to come of an answer: head and body may be sent apart."""
+    answer = begun
+    while True:
+        head, end, body = answer.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        if end and length and len(body) >= int(length[1]):
+            return answer[len(begun) :]
+        more = connection.recv(65536)
+        if not more:
+            return answer[len(begun) :]
+        answer += more
 
 
 def test_a_slow_upload_is_ended_and_keeps_nobody_else_waiting(

@@ -18,9 +18,11 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from model.bundle import Bundle
+from model.network import Architecture, EmbeddingNet
+from model.preprocess import Preprocessing
 from tests.model.helpers import small_bundle
 from training.__main__ import main
-from training.distillation import Recipe, batch_rows, distillation_loss, lift
+from training.distillation import Distillation, Recipe, batch_rows, distillation_loss, lift
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +47,8 @@ def command(world: Path, out: Path, *more: str) -> list[str]:
     return [
         "distill", "--teacher", str(world / "teacher"), "--people", str(world / "people"),
         "--init", "scratch", "--trunk", "resnet18", "--dim", "48", "--batch", "8",
-        "--stages", "32:64,48:32", "--every", "2", "--cache", str(world / "cache"),
+        "--stages", "32:64,48:32", "--settle", "0.3", "--every", "2",
+        "--cache", str(world / "cache"),
         "--out", str(out), *more,
     ]  # fmt: skip
 
@@ -85,6 +88,26 @@ def test_the_student_comes_closer_to_the_teacher(world: Path, tmp_path: Path) ->
         rows = list(csv.DictReader(file))
     assert float(rows[-1]["train_distance"]) < float(rows[0]["train_distance"]) - 0.03
     assert Bundle.load(tmp_path / "run" / "bundle").preprocessing.input_size == 48
+
+
+def test_statistics_are_kept_once_the_run_settles() -> None:
+    recipe = Recipe(stages=((32, 40),), batch=4, settle=0.4)
+    assert recipe.settles_at == 6
+    net = EmbeddingNet(Architecture(trunk="resnet18", dim=16, head_norm=True))
+    job = Distillation(net, recipe, Preprocessing(input_size=32))
+    crops = np.random.default_rng(0).integers(0, 256, (4, 112, 112, 3), np.uint8)
+    targets = lift(16, 16, seed=0)[:4]
+    seen = []
+    for _ in range(recipe.steps):
+        averaged = job.ema.net.trunk.bn1.running_var.clone()
+        job.train_step(crops, targets)
+        seen.append((net.trunk.bn1.running_var.clone(), net.trunk.bn1.weight.clone(), averaged))
+    for (before, *_), (after, *_) in pairwise(seen[:6]):
+        assert not torch.equal(before, after)
+    settled = seen[6:]
+    for variance, _, _ in settled:
+        assert torch.equal(variance, settled[0][2])
+    assert not torch.equal(settled[0][1], settled[-1][1])
 
 
 def test_two_processes_learn_what_one_does(world: Path, tmp_path: Path) -> None:
