@@ -33,8 +33,19 @@ AHEAD = 4
 """Batches that may be decoded and detected ahead of the network; bounds memory."""
 
 
-MOST_WORKERS = 8
+MOST_LOOKERS = 8
 """Processes started unless told otherwise; each takes a third of a gigabyte."""
+
+
+def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
+    """How many look at photos, and how many threads that leaves the network.
+
+    Looking takes two to four times as long as the network does. Were every processor to look,
+    the network would take turns with them and everyone would wait for everyone.
+    """
+    processors = len(os.sched_getaffinity(0))
+    lookers = asked or min(MOST_LOOKERS, max(1, processors - max(1, processors // 3)))
+    return lookers, max(1, processors - lookers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +67,8 @@ class BatchEnroller:
             ``largest_central`` takes the largest and most central.
         overrides: Reason by status why photos are to be stored all the same.
         dry_run: Look at everything and store nothing.
-        workers: Photos that are decoded and searched for faces at the same time.
+        workers: Photos that are decoded and searched for faces at the same time; see
+            :func:`lookers_and_threads`.
     """
 
     def __init__(
@@ -66,13 +78,13 @@ class BatchEnroller:
         policy: ChoicePolicy = "exactly_one",
         overrides: dict[str, str] | None = None,
         dry_run: bool = False,
-        workers: int | None = None,
+        workers: int = 1,
     ) -> None:
         self.core = core
         self.policy = policy
         self.overrides = overrides or {}
         self.dry_run = dry_run
-        self.workers = workers or min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+        self.workers = workers
         self._ids: dict[str, str | None] = {}
 
     def run(self, items: Sequence[Item]) -> Iterator[list[Line]]:

@@ -66,10 +66,11 @@ def _enroll(
     import torch
     from tqdm import tqdm
 
-    from app.batch import BatchEnroller
+    from app.batch import BatchEnroller, lookers_and_threads
     from app.service import FaceService
 
-    service = FaceService.open(settings)
+    workers, threads = lookers_and_threads(options.workers)
+    service = FaceService.open(settings, threads=threads)
     # Each worker has its own photo to look at; more threads for one photo only get in the way.
     torch.set_num_threads(1)
     enroller = BatchEnroller(
@@ -77,7 +78,7 @@ def _enroll(
         policy=options.faces,
         overrides=dict.fromkeys(options.accept, options.reason),
         dry_run=options.dry_run,
-        workers=options.workers,
+        workers=workers,
     )
     try:
         with tqdm(total=len(items), unit="photo", disable=options.quiet) as bar:

@@ -55,7 +55,7 @@ def lookers(pipeline: Pipeline, policy: ChoicePolicy, photos: int, workers: int)
         photos: How many are to be expected.
         workers: Photos looked at at the same time.
     """
-    if workers == 1 or photos < ENOUGH or pipeline.embedder.device != "cpu":
+    if photos < ENOUGH or pipeline.embedder.device != "cpu":
         yield partial(look, pipeline, policy)
         return
     processes = _Processes(workers, pipeline.settings, policy)

@@ -38,8 +38,12 @@ class FaceService(PeopleService):
     """Every use-case, for one principal; those on people are in :class:`PeopleService`."""
 
     @classmethod
-    def open(cls, settings: Settings | None = None) -> FaceService:
+    def open(cls, settings: Settings | None = None, *, threads: int | None = None) -> FaceService:
         """Load the model, the calibration and the gallery.
+
+        Args:
+            settings: How the app runs; from its file and the environment without.
+            threads: Processors the network may use at once; all of them without.
 
         Raises:
             BundleError: The model is missing or damaged.
@@ -49,7 +53,7 @@ class FaceService(PeopleService):
         settings = settings or Settings.load()
         settings.prepare()
         return cls(
-            core=Core.open(settings),
+            core=Core.open(settings, threads=threads),
             keys=KeyStore(settings.keys_file, required=not settings.private),
             audit=AuditLog(settings.audit_file if settings.audit else None),
         )

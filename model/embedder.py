@@ -58,12 +58,9 @@ class OnnxEngine:
 
     name = "onnxruntime"
 
-    def __init__(self, bundle: Bundle, device: str) -> None:
+    def __init__(self, bundle: Bundle, device: str, threads: int | None) -> None:
         self.device = device
-        if bundle.architecture is None:
-            self.session = onnx_graph.open_session(bundle.graph(), device=device)
-        else:
-            self.session = _cached_session(bundle, device)
+        self.session = onnx_graph.open_session(_graph(bundle), device=device, threads=threads)
         self.input = self.session.get_inputs()[0].name
 
     def __call__(self, images: Tensor) -> Tensor:
@@ -81,6 +78,7 @@ class Embedder:
         engine: ``torch``, ``onnxruntime``, or ``auto`` for the faster one on the device.
         device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best there is.
         batch_size: Most crops run at once; bounds memory.
+        threads: Processors ONNX Runtime may use at once; all of them without.
 
     Raises:
         EngineUnavailable: The named engine or device is not on this machine. A named choice is
@@ -94,10 +92,11 @@ class Embedder:
         engine: str = "auto",
         device: str = "auto",
         batch_size: int = 32,
+        threads: int | None = None,
     ) -> None:
         self.bundle = bundle
         self.batch_size = batch_size
-        self._engine = _start(bundle, engine, device)
+        self._engine = _start(bundle, engine, device, threads)
         log.info("model %s runs on %s, %s", bundle.model_id[:12], self.engine, self.device)
 
     @property
@@ -141,7 +140,7 @@ def cache_dir() -> Path:
     return folder
 
 
-def _start(bundle: Bundle, engine: str, device: str) -> Engine:
+def _start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engine:
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}")
     if device not in DEVICES:
@@ -150,12 +149,13 @@ def _start(bundle: Bundle, engine: str, device: str) -> Engine:
         if engine == "torch":
             raise EngineUnavailable(f"{bundle.name} is an ONNX graph; torch cannot run it.")
         cuda = "CUDAExecutionProvider" in onnxruntime.get_available_providers()
-        return OnnxEngine(bundle, ("cuda" if cuda else "cpu") if device == "auto" else device)
+        device = ("cuda" if cuda else "cpu") if device == "auto" else device
+        return OnnxEngine(bundle, device, threads)
     device = _best_device() if device == "auto" else device
     if engine == "auto":
         engine = "onnxruntime" if device == "cpu" else "torch"
     if engine == "onnxruntime":
-        return OnnxEngine(bundle, device)
+        return OnnxEngine(bundle, device, threads)
     if not _has(device):
         raise EngineUnavailable(f"torch has no {device} device on this machine.")
     return TorchEngine(bundle, device)
@@ -173,19 +173,21 @@ def _has(device: str) -> bool:
     return device == "cpu"
 
 
-def _cached_session(bundle: Bundle, device: str) -> onnxruntime.InferenceSession:
-    """Open the model's graph from the cache; make it when it is missing or damaged."""
+def _graph(bundle: Bundle) -> bytes:
+    """The model's graph, from the cache where it is ours; made when missing or damaged there."""
+    if bundle.architecture is None:
+        return bundle.graph()
     file = cache_dir() / f"{bundle.model_id}.onnx"
     checksum = file.with_suffix(".sha256")
     if file.exists() and checksum.exists():
         graph = file.read_bytes()
         if hashlib.sha256(graph).hexdigest() == checksum.read_text():
-            return onnx_graph.open_session(graph, device=device)
+            return graph
         log.warning("%s is damaged and is made again", file)
     graph = onnx_graph.export(bundle.network(), bundle.preprocessing.input_size)
     _replace(file, graph)
     _replace(checksum, hashlib.sha256(graph).hexdigest().encode())
-    return onnx_graph.open_session(graph, device=device)
+    return graph
 
 
 def _replace(file: Path, data: bytes) -> None:

@@ -13,6 +13,9 @@ from app.ui.shared import live
 from model.calibration import Calibration, Estimate
 from model.types import Rate
 
+HIGHEST = 1.0
+"""No two photos score higher; an extrapolated threshold may lie beyond it."""
+
 
 def facts_card(info: ModelInfo) -> str:
     """What is in use: model, engine, device, index."""
@@ -43,7 +46,7 @@ def calibration_card(calibration: Calibration) -> str:
     rows = [
         (
             text.target(each.target_fmr).capitalize(),
-            f"{each.threshold:.3f}",
+            f"{each.threshold:.3f}" if each.threshold <= HIGHEST else "out of reach",
             _rate(each.fmr, text.one_in),
             _rate(each.fnmr, text.percent),
             "measured" if each.supported else "too few pairs to certify",

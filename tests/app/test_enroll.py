@@ -270,3 +270,15 @@ def deadly_start(given: Settings, policy: str) -> None:
         return plain(data, file)
 
     looking._look_here = sometimes
+
+
+@pytest.mark.parametrize(
+    ("processors", "asked", "expected"),
+    [(1, None, (1, 1)), (2, None, (1, 1)), (4, None, (3, 1)), (8, None, (6, 2)),
+     (64, None, (8, 56)), (2, 2, (2, 1)), (8, 3, (3, 5))],
+)  # fmt: skip
+def test_processors_are_shared_between_looking_and_the_network(
+    monkeypatch: pytest.MonkeyPatch, processors: int, asked: int | None, expected: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
+    assert batch.lookers_and_threads(asked) == expected

@@ -23,9 +23,10 @@ from app.results import (
     Search,
     Verification,
 )
-from app.ui import cards, evidence, people_cards, plots
+from app.ui import cards, evidence, model_cards, people_cards, plots
 from index.records import Erased, Person
 from index.records import Photo as StoredPhoto
+from model.calibration import Calibration
 from model.types import Decision, Face, Match, Quality, Rate, Reason, Verdict
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&${alert(3)}"
@@ -271,3 +272,17 @@ def test_text_has_the_contrast_wcag_asks_for(selector: str) -> None:
         light, dark = sorted((_luminance(palette[ink]), _luminance(palette[ground])), reverse=True)
         ratio = (light + 0.05) / (dark + 0.05)
         assert ratio >= 4.5, f"{ink} on {ground}: {ratio:.2f}"
+
+
+def test_a_threshold_no_photo_can_reach_is_called_so() -> None:
+    rng = np.random.default_rng(0)
+    calibration = Calibration.from_scores(
+        rng.normal(0.8, 0.05, 300), rng.exponential(0.09, 3_000),
+        model_id="m", protocol="drawn", data_fingerprint="f",
+    )  # fmt: skip
+    thresholds = [each.threshold for each in calibration.targets]
+    assert min(thresholds) < 1 < max(thresholds)
+    card = _Tags(model_cards.calibration_card(calibration)).text
+    for value in thresholds:
+        assert (f"{value:.3f}" in card) == (value <= 1)
+    assert card.count("out of reach") == sum(value > 1 for value in thresholds)

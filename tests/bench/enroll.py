@@ -30,7 +30,7 @@ import psutil
 import torch
 
 from app import enrollment
-from app.batch import BATCH, BatchEnroller
+from app.batch import BATCH, BatchEnroller, lookers_and_threads
 from app.core import Core
 from app.looking import lookers
 from app.results import DetectedFace, PhotoResult, Upload
@@ -74,19 +74,21 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--bundle", type=Path, required=True)
     parser.add_argument("--lfw", type=Path, help="folder that holds lfw_funneled/")
     parser.add_argument("--photos", type=int, default=1500)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, help="as for python -m app.enroll")
     options = parser.parse_args(argv)
+    workers, threads = lookers_and_threads(options.workers)
     torch.set_num_threads(1)
     root = lfw_photos(options.lfw)[0].parents[1]
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data=Path(folder) / "data", bundle=options.bundle, audit=False)
-        core = Core.open(settings)
+        core = Core.open(settings, threads=threads)
         items = open_source(root, settings.max_upload_bytes)[: options.photos]
         count = len(items)
-        stages = _alone(core, items, options.workers)
+        stages = _alone(core, items, workers)
         core.close()
-        core = Core.open(Settings(data=Path(folder) / "whole", bundle=options.bundle, audit=False))
-        enroller = BatchEnroller(core, policy="largest_central", workers=options.workers)
+        settings = replace(settings, data=Path(folder) / "whole")
+        core = Core.open(settings, threads=threads)
+        enroller = BatchEnroller(core, policy="largest_central", workers=workers)
         whole, _ = timed("all at once", count, lambda: list(enroller.run(items)))
         core.close()
     cores = os.cpu_count() or 1
@@ -94,10 +96,10 @@ def main(argv: list[str]) -> int:
     efficiency = work / whole.cpu
     slowest = min(stages, key=lambda stage: stage.photos / stage.wall)
     share = slowest.wall / whole.wall
-    print(f"{share:.0%} of the pace of {slowest.name!r} alone, with {options.workers} looking")
+    print(f"{share:.0%} of the pace of {slowest.name!r} alone, with {workers} looking")
     print(f"{cores} processors allow at most {cores * count / work:.1f} photos/s")
     print(f"of the processor time, {efficiency:.0%} is the stages' own work")
-    paced = _paced(options.bundle, items[0], options.workers)
+    paced = _paced(options.bundle, items[0], workers)
     print(f"with stages that only wait: {paced:.0%} of the slowest one's pace")
     return 0 if min(paced, efficiency) >= 0.85 else 1
 
