@@ -14,7 +14,7 @@ import secrets
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -223,6 +223,22 @@ class KeyStore:
             os.fsync(fresh.fileno())
         os.replace(fresh.name, self.file)
         self._stamp = None
+
+
+def secret_of(headers: Mapping[str, str]) -> str:
+    """The secret a request carries.
+
+    Raises:
+        NotAuthenticated: It carries none.
+    """
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        secret = headers.get("x-api-key", "")
+    if not secret:
+        raise NotAuthenticated(
+            "An API key is needed: send 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+        )
+    return secret
 
 
 def _hash(secret: str, salt: bytes) -> bytes:

@@ -45,9 +45,7 @@ class Core:
     def open(cls, settings: Settings, *, threads: int | None = None) -> Core:
         """Load everything; see :meth:`app.service.FaceService.open`."""
         bundle = Bundle.load(settings.bundle)
-        embedder = Embedder(
-            bundle, engine=settings.engine, device=settings.device, threads=threads
-        )
+        embedder = Embedder(bundle, engine=settings.engine, device=settings.device, threads=threads)
         detector = Detector(device="cuda" if embedder.device == "cuda" else "cpu")
         pipeline = Pipeline(detector, embedder, settings)
         gallery = Gallery.open(

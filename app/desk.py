@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 
 from app import answers
-from app.auth import LOCAL, NotAuthenticated
+from app.auth import LOCAL, NotAuthenticated, secret_of
 from app.gate import LOGINS_PER_MINUTE
 from app.limits import RateLimiter, WorkQueue, address_group
 from app.metrics import Metrics
@@ -53,13 +53,7 @@ class Desk:
         keys = self.service.keys
         if not keys.required:
             return self.service.acting_as(LOCAL)
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
-            secret = request.headers.get("x-api-key", "")
-        if not secret:
-            raise NotAuthenticated(
-                "An API key is needed: send 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
-            )
+        secret = secret_of(request.headers)
         caller = address_group(request.client.host if request.client else "unknown")
         self.failures.check(caller, take=False)
         try:

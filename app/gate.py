@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import errors
-from app.auth import KeyStore
+from app.auth import KeyStore, secret_of
 from app.limits import Doorway, RateLimiter, WorkQueue, address_group
 from app.metrics import Metrics
 from app.settings import Settings
@@ -137,6 +137,8 @@ class Gate:
                 self.rate.check(caller)
             if scope["path"].rstrip("/") == "/login" and scope["method"] == "POST":
                 self.logins.check(caller)
+        if scope["path"].startswith("/v1/") and self.keys.required:
+            secret_of(headers)
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self.settings.max_request_bytes:
             raise self._too_large()

@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     targets = torch.from_numpy(training.targets) @ matrix.T
     print(f"{len(training):,} faces to learn from, {len(held_out):,} held out")
 
-    job = Distillation(net, recipe, preprocessing)
+    job = Distillation(net, recipe, preprocessing, faces=len(training))
     last = args.out / "last.pt"
     if args.resume and last.exists():
         job.load(last)

@@ -88,9 +88,9 @@ class Recipe:
 def lift(teacher_dim: int, dim: int, seed: int) -> Tensor:
     """A fixed matrix ``(dim, teacher_dim)`` with orthonormal columns: angles survive it."""
     if teacher_dim > dim:
-        raise ValueError(
-            f"the teacher has {teacher_dim} dimensions, the student only {dim}; "
-            f"give the student at least as many (--dim {teacher_dim})"
+        raise FaceError(
+            f"The teacher has {teacher_dim} dimensions, the student only {dim}; "
+            f"give the student at least as many (--dim {teacher_dim})."
         )
     generator = torch.Generator().manual_seed(seed)
     return torch.linalg.qr(torch.randn(dim, teacher_dim, generator=generator))[0]
@@ -104,9 +104,19 @@ def distillation_loss(vectors: Tensor, targets: Tensor, gram: float) -> tuple[Te
 
 
 class Distillation:
-    """The run: student, optimizer, averaged weights and the step they stand at."""
+    """The run: student, optimizer, averaged weights and the step they stand at.
 
-    def __init__(self, net: EmbeddingNet, recipe: Recipe, preprocessing: Preprocessing) -> None:
+    Args:
+        net: The student.
+        recipe: How to train.
+        preprocessing: Of the student.
+        faces: How many there are to learn from; a run goes on only with as many.
+    """
+
+    def __init__(
+        self, net: EmbeddingNet, recipe: Recipe, preprocessing: Preprocessing, faces: int
+    ) -> None:
+        self.faces = faces
         self.net = net.to(memory_format=torch.channels_last)
         self.recipe = recipe
         self.preprocessing = preprocessing
@@ -159,6 +169,7 @@ class Distillation:
             path,
             {
                 "recipe": asdict(self.recipe),
+                "faces": self.faces,
                 "architecture": self.net.architecture.to_dict(),
                 "net": self.net.state_dict(),
                 "ema": self.ema.state_dict(),
@@ -173,10 +184,12 @@ class Distillation:
         """Go on from a checkpoint.
 
         Raises:
-            FaceError: It was made with another recipe.
+            FaceError: It was made with another recipe or other faces.
         """
         state = checkpoint.load(path)
-        differ = [k for k, v in asdict(self.recipe).items() if state["recipe"].get(k) != v]
+        now = {**asdict(self.recipe), "number of faces": self.faces}
+        then = {**state["recipe"], "number of faces": state["faces"]}
+        differ = [name for name, value in now.items() if then.get(name) != value]
         if differ:
             raise FaceError(f"{path} was made with another {', '.join(differ)}; start anew.")
         self.net.load_state_dict(state["net"])

@@ -171,6 +171,10 @@ def test_other_addresses_need_a_key_first(tmp_path: Path, bundle_folder: Path) -
     with serving(data, bundle_folder, "--host", "0.0.0.0") as address:
         local = address.replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(local + "/v1/people").status_code == 401
+        # Without a key nobody waits for the body either.
+        answer, seconds = trickle(local, 60)
+        assert answer.startswith(b"HTTP/1.1 401")
+        assert seconds < 30
         key = {"authorization": f"Bearer {secret}"}
         assert httpx.get(local + "/v1/people", headers=key).status_code == 200
         # Closed, not open, once the last key is gone.

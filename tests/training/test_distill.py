@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from model.bundle import Bundle
+from model.errors import FaceError
 from model.network import Architecture, EmbeddingNet
 from model.preprocess import Preprocessing
 from tests.model.helpers import small_bundle
@@ -90,11 +92,25 @@ def test_the_student_comes_closer_to_the_teacher(world: Path, tmp_path: Path) ->
     assert Bundle.load(tmp_path / "run" / "bundle").preprocessing.input_size == 48
 
 
-def test_statistics_are_kept_once_the_run_settles() -> None:
-    recipe = Recipe(stages=((32, 40),), batch=4, settle=0.4)
-    assert recipe.settles_at == 6
+def small_job(faces: int = 4, **changes: object) -> Distillation:
+    recipe = replace(Recipe(stages=((32, 40),), batch=4, settle=0.4), **changes)
     net = EmbeddingNet(Architecture(trunk="resnet18", dim=16, head_norm=True))
-    job = Distillation(net, recipe, Preprocessing(input_size=32))
+    return Distillation(net, recipe, Preprocessing(input_size=32), faces=faces)
+
+
+def test_a_run_goes_on_only_with_its_own_recipe_and_faces(tmp_path: Path) -> None:
+    small_job().save(tmp_path / "last.pt")
+    small_job().load(tmp_path / "last.pt")
+    with pytest.raises(FaceError, match="another lr"):
+        small_job(lr=1e-5).load(tmp_path / "last.pt")
+    with pytest.raises(FaceError, match="number of faces"):
+        small_job(faces=5).load(tmp_path / "last.pt")
+
+
+def test_statistics_are_kept_once_the_run_settles() -> None:
+    job = small_job()
+    recipe, net = job.recipe, job.net
+    assert recipe.settles_at == 6
     crops = np.random.default_rng(0).integers(0, 256, (4, 112, 112, 3), np.uint8)
     targets = lift(16, 16, seed=0)[:4]
     seen = []
@@ -130,7 +146,7 @@ def test_lift_keeps_every_angle() -> None:
     vectors = torch.nn.functional.normalize(torch.randn(10, 16), dim=1)
     lifted = vectors @ lift(16, 64, seed=0).T
     torch.testing.assert_close(lifted @ lifted.T, vectors @ vectors.T)
-    with pytest.raises(ValueError, match="--dim 16"):
+    with pytest.raises(FaceError, match="--dim 16"):
         lift(16, 8, seed=0)
 
 
