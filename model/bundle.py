@@ -6,11 +6,8 @@ derived from those vectors carries it, so results of two models cannot be mixed 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from model.bundle_files import FORMAT, MANIFEST, read_manifest, sha256, verify_file, write_folder
 from model.errors import BundleError
 from model.network import Architecture, build
 from model.preprocess import Preprocessing
@@ -31,11 +29,10 @@ from model.types import CROP_SIZE
 if TYPE_CHECKING:
     from model.calibration import Calibration
 
-FORMAT = 1
 ALIGNMENT = {"template": "arcface-5-point", "size": CROP_SIZE}
 DEFAULT = Path(__file__).parent / "bundles" / "default"
 
-MANIFEST, CALIBRATION, CARD = "bundle.json", "calibration.json", "README.md"
+CALIBRATION, CARD = "calibration.json", "README.md"
 WEIGHTS, GRAPH = "weights.safetensors", "graph.onnx"
 
 
@@ -72,9 +69,9 @@ class Bundle:
                 this code.
         """
         folder = Path(path)
-        manifest = _read_manifest(folder)
+        manifest = read_manifest(folder)
         for name, digest in manifest["files"].items():
-            _verify(folder / name, digest)
+            verify_file(folder / name, digest)
         architecture = manifest["architecture"]
         bundle = cls(
             path=folder,
@@ -149,7 +146,7 @@ class Bundle:
     def _rewritten(self, manifest: dict[str, Any], changed: Mapping[str, bytes]) -> Bundle:
         kept = {file.name: file.read_bytes() for file in self.path.iterdir()}
         del kept[MANIFEST]
-        _write(self.path, manifest, {**kept, **changed})
+        write_folder(self.path, manifest, {**kept, **changed})
         return Bundle.load(self.path)
 
     def _manifest(self) -> dict[str, Any]:
@@ -232,66 +229,15 @@ def _save(
         metrics=metrics or {},
         versions={package: version(package) for package in ("torch", "torchvision", "onnx")},
     )
-    _write(folder, bundle._manifest(), {core_file: core, CARD: card.encode()})
+    write_folder(folder, bundle._manifest(), {core_file: core, CARD: card.encode()})
     return Bundle.load(folder)
-
-
-def _write(folder: Path, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
-    """Build the new folder beside the old one, then swap; a crash leaves one of the two."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    manifest = {**manifest, "files": {name: _sha256(data) for name, data in files.items()}}
-    manifest["digest"] = _digest(manifest)
-    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    try:
-        for name, data in {**files, MANIFEST: text.encode()}.items():
-            with (fresh / name).open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        fresh.chmod(0o755)
-        if folder.exists():
-            retired = fresh.with_name(fresh.name + "-old")
-            os.rename(folder, retired)
-            os.rename(fresh, folder)
-            shutil.rmtree(retired)
-        else:
-            os.rename(fresh, folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    file = folder / MANIFEST
-    if not file.is_file():
-        raise BundleError(f"{folder} is not a model bundle: it has no {MANIFEST}.")
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-        newer = int(manifest["format"]) > FORMAT
-    except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{file} is damaged and cannot be read: {error}") from error
-    if newer:
-        raise BundleError(
-            f"{folder} has bundle format {manifest['format']}, this version reads up to {FORMAT}. "
-            "Update the program."
-        )
-    if manifest.pop("digest", None) != _digest(manifest):
-        raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
-    return manifest
-
-
-def _verify(file: Path, digest: str) -> None:
-    if not file.is_file():
-        raise BundleError(f"The bundle lacks {file.name} ({file}). Restore it from its source.")
-    if _sha256(file.read_bytes()) != digest:
-        raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
 
 
 def _model_id(
     core: bytes, architecture: dict[str, Any] | None, preprocessing: Preprocessing
 ) -> str:
     described = json.dumps([architecture, preprocessing.to_dict(), ALIGNMENT], sort_keys=True)
-    return _sha256(core + described.encode())
+    return sha256(core + described.encode())
 
 
 def _compact(tensor: Tensor, mantissa_bits: int) -> Tensor:
@@ -303,11 +249,3 @@ def _compact(tensor: Tensor, mantissa_bits: int) -> Tensor:
     mantissa, exponent = torch.frexp(tensor.float())
     steps = 2.0 ** (mantissa_bits + 1)
     return torch.ldexp(torch.round(mantissa * steps) / steps, exponent).half().contiguous()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    return _sha256(json.dumps(manifest, sort_keys=True, ensure_ascii=False).encode())
