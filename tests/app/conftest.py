@@ -1,4 +1,4 @@
-"""A service on a small real model and an empty gallery, and photos to give it."""
+"""A service on a small real model and an empty gallery, its API, and photos to give it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
+from app import api
 from app.service import FaceService
 from app.settings import Settings
 from tests import samples
 from tests.app import helpers
+
+BASE = "http://127.0.0.1:7860"
 
 
 @dataclass(frozen=True)
@@ -53,3 +57,20 @@ def service(settings: Settings) -> Iterator[FaceService]:
     service = FaceService.open(settings)
     yield service
     service.close()
+
+
+@pytest.fixture
+def client(service: FaceService) -> Iterator[TestClient]:
+    with TestClient(api.create(service), BASE, raise_server_exceptions=False) as client:
+        yield client
+
+
+def error(response, status: int) -> dict:
+    """The error's body, after checking that it has the promised shape."""
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert set(body) == {"error", "request_id"}
+    assert set(body["error"]) == {"code", "message", "details"}
+    assert body["request_id"] == response.headers["x-request-id"]
+    assert body["error"]["message"].endswith(".")
+    return body["error"]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from app.results import Upload
 from model.align import align
 from model.bundle import Bundle, save_network
 from model.calibration import Calibration
@@ -74,3 +75,8 @@ def encoded(image: np.ndarray, kind: str = "JPEG", **options: object) -> bytes:
 def blank(width: int = 320, height: int = 240) -> bytes:
     """A picture without a face."""
     return encoded(np.full((height, width, 3), 200, np.uint8), "PNG")
+
+
+def uploads(*photos: bytes) -> list[Upload]:
+    """The photos as files named by their place: ``0.jpg``, ``1.jpg``, ..."""
+    return [Upload(f"{number}.jpg", data) for number, data in enumerate(photos)]

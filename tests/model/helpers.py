@@ -1,11 +1,13 @@
-"""Small real bundles for tests."""
+"""Small real bundles and pictures for tests."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 
 from model.bundle import Bundle, save_network
@@ -39,3 +41,17 @@ def small_bundle(path: Path, **preprocessing: object) -> Bundle:
 
 def random_crops(count: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (count, 112, 112, 3), np.uint8)
+
+
+def scene(width: int = 40, height: int = 24) -> np.ndarray:
+    """A smooth picture with a red corner top left: its orientation shows."""
+    yy, xx = np.mgrid[0:height, 0:width]
+    pixels = np.stack([xx * 255 // width, yy * 255 // height, np.full_like(xx, 90)], axis=2)
+    pixels[: height // 3, : width // 3] = (220, 20, 20)
+    return pixels.astype(np.uint8)
+
+
+def encoded(picture: Image.Image, kind: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()

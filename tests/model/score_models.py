@@ -1,4 +1,4 @@
-"""Score models with known error rates, in which people (not pairs) are drawn at random."""
+"""Scores with known error rates, and faces, of people (not pairs) drawn at random."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from model.calibration import Calibration
 from model.calibration.person_counts import PersonCounter, PersonCounts
 
 SHAPE = 12.0
@@ -83,3 +84,25 @@ def count(draw: tuple[np.ndarray, ...], knots: np.ndarray, people: int) -> Perso
     counter.add_impostor(first, second, 0, np.searchsorted(knots, strangers, side="right"))
     counter.add_genuine(person, 0, np.searchsorted(knots, same, side="right"))
     return counter.results()[0]
+
+
+def faces(
+    people: int, seed: int, noise: float = 1.0, world: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vectors, labels and qualities of people; poor photos are nearer to a common face."""
+    rng = np.random.default_rng(seed)
+    common = np.random.default_rng(world).normal(size=32)
+    labels = np.repeat(np.arange(people), rng.integers(1, 6, people))
+    quality = rng.random(len(labels))
+    vectors = rng.normal(size=(people, 32))[labels]
+    vectors = vectors + noise * rng.normal(size=vectors.shape)
+    vectors += np.where(quality < 0.2, 1.2, 0.0)[:, None] * common
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors.astype(np.float32), labels, quality
+
+
+def fit(people: int = 300, seed: int = 1, **options) -> Calibration:
+    """A calibration fitted on such faces."""
+    vectors, labels, quality = faces(people, seed)
+    options = {"quality": quality, "model_id": "m" * 64, **options}
+    return Calibration.fit(vectors, labels, protocol="drawn", data_fingerprint="f", **options)
