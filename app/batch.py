@@ -38,14 +38,13 @@ MOST_LOOKERS = 8
 
 
 def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
-    """How many look at photos, and how many threads that leaves the network.
+    """How many look at photos, and how many threads the network gets.
 
-    Looking takes two to four times as long as the network does. Were every processor to look,
-    the network would take turns with them and everyone would wait for everyone.
+    Looking takes several times as long as the network, so every processor looks. The network on
+    as many threads would have each of them wait for a processor before a batch is done.
     """
     processors = len(os.sched_getaffinity(0))
-    lookers = asked or min(MOST_LOOKERS, max(1, processors - max(1, processors // 3)))
-    return lookers, max(1, processors - lookers)
+    return asked or min(MOST_LOOKERS, processors), max(1, processors // 3)
 
 
 @dataclass(frozen=True, eq=False)
