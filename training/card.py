@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 from model.bundle import Bundle
@@ -11,6 +12,8 @@ from model.calibration import Calibration
 from model.calibration.check import PromiseCheck
 from model.types import Rate
 from training.weaknesses import SliceRates, Strangers
+
+_COMPARED = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Figures:
         weakness_target: Target false-match rate whose threshold the slices are measured at.
         weaknesses: Rates on the DevTest people by what is measured of the photos.
         groups: False matches between strangers inside and across groups, or None.
+        compared: ``results.json`` of the runs of ``fit`` this model was chosen among, or none.
     """
 
     unseen: Mapping[str, Any]
@@ -36,6 +40,7 @@ class Figures:
     weakness_target: float
     weaknesses: Mapping[str, tuple[SliceRates, ...]]
     groups: Strangers | None
+    compared: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,6 +83,7 @@ def write_card(
         "belongs to the row of its worse photo.",
         *[_slices(name, rows) for name, rows in figures.weaknesses.items()],
         *_groups(figures),
+        *_compared(figures.compared),
         "## How it was made",
         *[f"- **{key}**: {value}" for key, value in facts["making"].items()],
     ]
@@ -142,6 +148,34 @@ def _groups(figures: Figures) -> list[str]:
             for name, rows in figures.groups.rates.items()
         ],
     ]
+
+
+def _compared(runs: tuple[Mapping[str, Any], ...]) -> list[str]:
+    if not runs:
+        return []
+    losses = sorted({run["loss"] for run in runs})
+    first = runs[0]
+    rows = []
+    for loss in losses:
+        same = [run["metrics"] for run in runs if run["loss"] == loss]
+        cells = [_spread([each[name]["value"] for each in same], name) for name in _COMPARED]
+        rows.append((loss, str(len(same)), *cells))
+    intro = (
+        f"From one start, with one recipe and budget, on {first['dataset']}: {first['split']}. "
+        f"Measured on its test people, {first['n']:,} faces of {first['classes']:,}; mean and "
+        "standard deviation over the seeds."
+    )
+    return [
+        "## Losses compared",
+        intro,
+        _table(("loss", "seeds", *_COMPARED.values()), rows),
+    ]
+
+
+def _spread(values: list[float], name: str) -> str:
+    style = ".3f" if name == "d_prime" else ".2%"
+    deviation = f" ± {stdev(values):{style}}" if len(values) > 1 else ""
+    return f"{fmean(values):{style}}{deviation}"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

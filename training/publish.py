@@ -13,6 +13,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -52,6 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--facts", type=Path, required=True, help="JSON: summary, terms, making; for the card"
     )
+    parser.add_argument(
+        "--compared", type=Path, nargs="*", default=[], metavar="RUN",
+        help="runs of fit with several losses and seeds, for a table in the card",
+    )  # fmt: skip
     parser.add_argument("--name", required=True, help="what people call the model")
     parser.add_argument("--flip", action="store_true", help="average with the mirror image")
     parser.add_argument("--out", type=Path, required=True, help="where the bundle goes")
@@ -155,7 +160,16 @@ def _measure(
         )
         if args.utkface
         else None,
+        compared=tuple(_result(run) for run in args.compared),
     )
+
+
+def _result(run: Path) -> dict[str, Any]:
+    file = run / "results.json"
+    if not file.is_file():
+        raise UsageError(f"{run} holds no finished run of fit: it has no {file.name}.")
+    result = json.loads(file.read_text(encoding="utf-8"))
+    return {name: result[name] for name in ("dataset", "split", "loss", "n", "classes", "metrics")}
 
 
 def _compare(bundle: Bundle, crops: Crops, vectors: np.ndarray) -> None:

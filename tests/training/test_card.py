@@ -21,6 +21,15 @@ def crowd(people: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), labels
 
 
+def run(loss: str, d_prime: float) -> dict[str, object]:
+    """What ``fit`` leaves behind, as far as the card needs it."""
+    figures = {"d_prime": d_prime, "eer": 0.05, "R@1": 0.9}
+    return {
+        "dataset": "faces", "split": "held_out", "loss": loss, "n": 300, "classes": 20,
+        "metrics": {name: {"value": value} for name, value in figures.items()},
+    }  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return small_bundle(tmp_path_factory.mktemp("bundle") / "small")
@@ -41,6 +50,7 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
         weakness_target=1e-2,
         weaknesses={"blur": slices},
         groups=Strangers({"age": slices}, cut_off=0.25),
+        compared=tuple(run(loss, d) for loss, d in (("pd", 2.0), ("pd", 2.2), ("arcface", 2.1))),
     )
     facts = {"summary": "S.", "terms": "T.", "making": {"data": "drawn"}}
     card = write_card(bundle, calibration, figures, facts)
@@ -53,6 +63,8 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert f"{slices[1].fnmr.value:.1%} [" in card
     assert "25% of them cut off" in card
     assert "- **data**: drawn" in card
+    assert "| arcface | 1 | 2.100 | 5.00% | 90.00% |" in card
+    assert "| pd | 2 | 2.100 ± 0.141 | 5.00% ± 0.00% | 90.00% ± 0.00% |" in card
     stored = bundle.with_card(card, metrics=figures.to_dict(), pictures={"d.png": b"png"})
     again = Bundle.load(stored.path)
     assert again.card == card
@@ -72,3 +84,4 @@ def test_without_groups_the_card_says_nothing_of_them(bundle: Bundle) -> None:
     )  # fmt: skip
     card = write_card(bundle, calibration, figures, {"summary": "", "terms": "", "making": {}})
     assert "UTKFace" not in card
+    assert "Losses compared" not in card
