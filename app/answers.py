@@ -279,3 +279,5 @@ class HealthAnswer(Answer):
     status: Literal["ok"] = Field(
         "ok", description="Always ok; otherwise there is no answer, or 503."
     )
+    engine: str = Field(description="What runs the network: onnxruntime or torch.")
+    device: str = Field(description="Where it runs: cpu, cuda or mps.")

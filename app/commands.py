@@ -7,12 +7,17 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app import exits
 from app.settings import Settings
-from model.errors import BadImage, SeveralFaces, UnknownPerson
+from model.errors import BadImage, IndexUnavailable, SeveralFaces, UnknownPerson
+
+if TYPE_CHECKING:
+    from index.gallery import Gallery
+    from index.records import Erased
 
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
@@ -112,6 +117,8 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
             print("Nothing was erased.")
             return exits.USAGE
         erased = gallery.forget(person.id)
+        if settings.index.startswith("milvus"):
+            erased = _from_milvus_too(gallery, settings.index, erased)
     AuditLog(settings.audit_file if settings.audit else None).write(
         "local", "forget", person=person.id
     )
@@ -120,7 +127,20 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
                      "thumbnails": erased.thumbnails, "complete": erased.complete})  # fmt: skip
     else:
         print(f"Erased {person.name}: {erased.photos} photos, {erased.thumbnails} thumbnails.")
+        if not erased.complete:
+            print("Some traces are left: another program reads the gallery, or the search engine "
+                  "is away. They go with the next write, sync or start.")  # fmt: skip
     return 0
+
+
+def _from_milvus_too(gallery: Gallery, url: str, erased: Erased) -> Erased:
+    from index.follow import open_index
+
+    try:
+        open_index(gallery, url).close()
+    except IndexUnavailable:
+        return replace(erased, complete=False)
+    return erased
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -47,6 +49,7 @@ class Desk:
         self.metrics = Metrics(self.queue)
         self.rate = RateLimiter(settings.rate_per_minute)
         self.failures = RateLimiter(LOGINS_PER_MINUTE)
+        self._guessing = asyncio.Lock()
 
     async def acting(self, request: Request) -> FaceService:
         """The service on behalf of the key the request carries."""
@@ -55,12 +58,14 @@ class Desk:
             return self.service.acting_as(LOCAL)
         secret = secret_of(request.headers)
         caller = address_group(request.client.host if request.client else "unknown")
-        self.failures.check(caller, take=False)
-        try:
-            principal = await self.queue.run(keys.principal, secret)
-        except NotAuthenticated:
-            self.failures.check(caller)
-            raise
+        # Unknown keys are tried one after the other: guesses at the same time count as well.
+        async with nullcontext() if keys.recognises(secret) else self._guessing:
+            self.failures.check(caller, take=False)
+            try:
+                principal = await self.queue.run(keys.principal, secret)
+            except NotAuthenticated:
+                self.failures.check(caller)
+                raise
         self.rate.check(principal.name)
         return self.service.acting_as(principal)
 

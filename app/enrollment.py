@@ -135,6 +135,8 @@ def store(
             tuple(each.problem for each in prepared),
         )  # fmt: skip
     gallery = core.gallery
+    # A search engine that is away says so here, before others are kept from writing.
+    core.search.sync()
     with gallery.batch():
         person_id = person_id or (None if new_person else _known(core, name))
         name = gallery.get(person_id).name if person_id else name

@@ -152,9 +152,8 @@ class Gate:
             )
         if method in SAFE_METHODS:
             return
-        origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-        if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        site = headers.get("sec-fetch-site")
+        if _foreign(headers.get("origin"), host) or site in ("cross-site", "same-site"):
             raise errors.Refused(
                 "Requests that change something must come from this server's page."
             )
@@ -223,6 +222,16 @@ class Gate:
         headers["X-Request-ID"] = name
         if scope["path"].startswith("/v1/"):
             headers["Cache-Control"] = "no-store"
+
+
+def _foreign(origin: str | None, host: str) -> bool:
+    """Whether a browser says that another site's page sent the request."""
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin).netloc.lower() != host.lower()
+    except ValueError:
+        return True
 
 
 def _caller(scope: Scope) -> str:

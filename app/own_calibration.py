@@ -20,7 +20,7 @@ from app.core import Core, active_file
 from app.pipeline import only_face
 from app.progress import Progress, stop_if_asked
 from app.results import DetectedFace
-from app.sources import is_photo
+from app.sources import UNZIPPING_ERRORS, file_reader, is_photo, zip_reader
 from model.calibration import Calibration
 from model.errors import CalibrationError, FaceError
 
@@ -144,48 +144,33 @@ def _from_folder(folder: Path, core: Core) -> list[_Source]:
     root = (allowed / folder).resolve()
     if not root.is_relative_to(allowed.resolve()) or not root.is_dir():
         raise CalibrationError(f"There is no folder {str(folder)!r} within the allowed place.")
-    return list(_walk(root))
+    return list(_walk(root, core.settings.max_upload_bytes))
 
 
-def _walk(root: Path) -> Iterator[_Source]:
+def _walk(root: Path, max_bytes: int) -> Iterator[_Source]:
     for file in sorted(root.glob("*/*")):
         inside = file.resolve().is_relative_to(root)
         if is_photo(file.relative_to(root)) and file.is_file() and inside:
-            yield _Source(file.parent.name, f"{file.parent.name}/{file.name}", file.read_bytes)
+            reader = file_reader(file, max_bytes)
+            yield _Source(file.parent.name, f"{file.parent.name}/{file.name}", reader)
 
 
 def _from_zip(data: bytes, core: Core) -> list[_Source]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
         entries = archive.infolist()
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except UNZIPPING_ERRORS as error:
         raise CalibrationError(f"The upload is not a readable zip file ({error}).") from error
     if len(entries) > MAX_ZIP_PHOTOS:
         raise CalibrationError(
             f"The zip holds {len(entries)} files; at most {MAX_ZIP_PHOTOS} are read."
         )
     sources = []
+    lock = threading.Lock()
     for entry in entries:
         path = PurePosixPath(entry.filename)
         if len(path.parts) < 2 or not is_photo(path):
             continue
-        reader = _zip_reader(archive, entry, core.settings.max_upload_bytes)
+        reader = zip_reader(archive, entry, lock, core.settings.max_upload_bytes)
         sources.append(_Source(path.parent.name, f"{path.parent.name}/{path.name}", reader))
     return sources
-
-
-def _zip_reader(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limit: int
-) -> Callable[[], bytes]:
-    def read() -> bytes:
-        try:
-            with archive.open(entry) as file:
-                # One byte past the limit is enough for the decoder to refuse it; a zip bomb
-                # never unfolds.
-                return file.read(limit + 1)
-        except (zipfile.BadZipFile, RuntimeError, OSError, NotImplementedError, EOFError) as error:
-            raise CalibrationError(
-                f"{entry.filename!r} cannot be read from the zip ({error})."
-            ) from error
-
-    return read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from app.core import Core
 from app.results import Enrollment, Upload
 from index import records
 from index.records import Erased, Person, Photo
-from model.errors import GalleryError, UnknownPerson
+from model.errors import GalleryError, IndexUnavailable, UnknownPerson
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class PeopleService:
             "enroll",
             person=result.person_id,
             photos=[photo.status for photo in result.photos],
-            overrides=dict(overrides or {}),
+            overrides=sorted(overrides or {}),
         )
         return result
 
@@ -130,14 +130,20 @@ class PeopleService:
             raise UnknownPerson(f"This person has no photo with the id {photo_id}.")
         erased = gallery.remove_photo(photo_id)
         self._log("remove_photo", person=person_id, photo=photo_id)
-        return erased
+        return self._from_index_too(erased)
 
     def forget(self, person_id: str) -> Erased:
         """Erase a person: name, photos, vectors, thumbnails, and from the index."""
         self.principal.require("admin")
         erased = self.core.gallery.forget(person_id)
-        self.core.search.sync()
         self._log("forget", person=person_id)
+        return self._from_index_too(erased)
+
+    def _from_index_too(self, erased: Erased) -> Erased:
+        try:
+            self.core.search.sync()
+        except IndexUnavailable:
+            return replace(erased, complete=False)
         return erased
 
     def export(self, file: Path) -> int:

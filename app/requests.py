@@ -22,7 +22,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.errors import Invalid, Malformed, TooLarge, WrongType
 from app.results import OVERRIDABLE, Upload
@@ -203,10 +203,16 @@ def _as_file(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 async def _form(
     request: fastapi.Request, kind: type[Request], settings: Settings
 ) -> dict[str, Any]:
+    parser = MultiPartParser(
+        request.headers, request.stream(),
+        max_files=settings.max_photos, max_fields=20, max_part_size=65536,
+    )  # fmt: skip
+    # The body is in memory already; a photo must not go to the disk as well.
+    parser.spool_max_size = settings.max_request_bytes + 1
     try:
-        form = await request.form(max_files=settings.max_photos, max_fields=20, max_part_size=65536)
-    except HTTPException as error:
-        raise Malformed(f"The multipart body cannot be read: {error.detail}") from None
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise Malformed(f"The multipart body cannot be read: {error.message}") from None
     values: dict[str, Any] = {}
     for name in form:
         parts = [await _part(part) for part in form.getlist(name)]

@@ -6,15 +6,15 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
 
 from app import answers
-from app.desk import PROBLEMS, Acting, AtDesk, shown
+from app.desk import PROBLEMS, Acting, AtDesk, Desk, shown
 from app.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operation"])
 
 
 @router.get("/health", response_model=answers.HealthAnswer, summary="Is the process alive?")
-async def health() -> Response:
-    return shown(answers.HealthAnswer())
+async def health(desk: AtDesk) -> Response:
+    return shown(_healthy(desk))
 
 
 @router.get(
@@ -26,7 +26,7 @@ async def health() -> Response:
 async def ready(desk: AtDesk) -> Response:
     with desk.queue.admit():
         await desk.queue.run(desk.service.count)
-    return shown(answers.HealthAnswer())
+    return shown(_healthy(desk))
 
 
 @router.get(
@@ -37,3 +37,8 @@ async def ready(desk: AtDesk) -> Response:
 )
 async def metrics(service: Acting, desk: AtDesk) -> Response:
     return Response(desk.metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _healthy(desk: Desk) -> answers.HealthAnswer:
+    embedder = desk.service.core.pipeline.embedder
+    return answers.HealthAnswer(engine=embedder.engine, device=embedder.device)

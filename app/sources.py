@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import lzma
 import re
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
@@ -16,6 +18,9 @@ from model.errors import BadImage, FaceError
 
 PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif",
                  ".heic", ".heif", ".ppm")  # fmt: skip
+UNZIPPING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, OSError,
+                    NotImplementedError, EOFError, ValueError)  # fmt: skip
+"""Whatever a damaged or foreign zip file may raise."""
 _NUMBERED = re.compile(r"(.+?)[ _.-]*\d+")
 
 
@@ -104,7 +109,7 @@ def _from_folder(folder: Path, max_bytes: int) -> Iterator[Item]:
     for file in sorted(folder.rglob("*")):
         inside = file.relative_to(folder)
         if is_photo(inside) and file.is_file() and (name := person_name(inside)):
-            yield _item(inside.as_posix(), name, _file_reader(file, max_bytes))
+            yield _item(inside.as_posix(), name, file_reader(file, max_bytes))
 
 
 def _from_csv(source: Path, max_bytes: int) -> Iterator[Item]:
@@ -126,19 +131,22 @@ def _from_csv(source: Path, max_bytes: int) -> Iterator[Item]:
                     for key, value in row.items()
                     if key and value and key not in ("name", "path", "consent")
                 }
-                reader = _file_reader(source.parent / path, max_bytes)
+                reader = file_reader(source.parent / path, max_bytes)
                 yield _item(path, name, reader, row.get("consent") or "", others)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadSource(f"{source.name} cannot be read as CSV: {error}.") from error
 
 
 def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
-    archive = zipfile.ZipFile(source)
+    try:
+        archive = zipfile.ZipFile(source)
+    except UNZIPPING_ERRORS as error:
+        raise BadSource(f"{source.name} cannot be read as a zip file: {error}.") from error
     lock = threading.Lock()
     for entry in archive.infolist():
         path = PurePosixPath(entry.filename)
         if not entry.is_dir() and is_photo(path) and (name := person_name(path)):
-            yield _item(entry.filename, name, _zip_reader(archive, entry, lock, max_bytes))
+            yield _item(entry.filename, name, zip_reader(archive, entry, lock, max_bytes))
 
 
 def is_photo(path: PurePath) -> bool:
@@ -147,7 +155,9 @@ def is_photo(path: PurePath) -> bool:
     return path.suffix.lower() in PHOTO_ENDINGS and not hidden
 
 
-def _file_reader(file: Path, max_bytes: int) -> Callable[[], bytes]:
+def file_reader(file: Path, max_bytes: int) -> Callable[[], bytes]:
+    """Reads a photo, or at least one byte more than allowed, so that it is seen to be too long."""
+
     def read() -> bytes:
         try:
             with file.open("rb") as stream:
@@ -158,15 +168,17 @@ def _file_reader(file: Path, max_bytes: int) -> Callable[[], bytes]:
     return read
 
 
-def _zip_reader(
+def zip_reader(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, lock: threading.Lock, max_bytes: int
 ) -> Callable[[], bytes]:
+    """The same for a photo in a zip file; ``lock`` is the archive's."""
+
     def read() -> bytes:
         try:
             # A bomb never unfolds: one byte past the limit and the decoder refuses it.
             with lock, archive.open(entry) as stream:
                 return stream.read(max_bytes + 1)
-        except (zipfile.BadZipFile, RuntimeError, OSError, NotImplementedError, EOFError) as error:
+        except UNZIPPING_ERRORS as error:
             raise BadImage(f"{entry.filename} cannot be read from the zip: {error}.") from error
 
     return read

@@ -131,8 +131,9 @@ class Erased:
         thumbnails: Thumbnails removed.
         files: Cache files deleted because they held the vectors.
         complete: True when no file of the data folder holds the bytes any more. False when a
-            long read in another process still needs the old pages of the write-ahead log; they
-            go with the next write or start.
+            long read in another process still needs the old pages of the write-ahead log, which
+            go with the next write or start, or when an index elsewhere could not be reached,
+            which follows with its next ``sync``.
     """
 
     person_id: str

@@ -14,6 +14,7 @@ from app.service import FaceService
 from app.settings import Settings
 from app.ui import enroll, gallery, model, private, search, theme, verify
 from app.ui.downloads import Downloads
+from app.ui.offline import stay_offline
 
 _HEADER = """
 <header class="fv-head"><h1>Face verification</h1>
@@ -36,6 +37,7 @@ def build(
         settings: Limits and defaults.
         downloads: Where exports are offered; its router must be in the web app.
     """
+    stay_offline()
     downloads = downloads or Downloads(private.FOLDER)
     with gr.Blocks(
         title=theme.TITLE, analytics_enabled=False, delete_cache=(60, 600), fill_width=False

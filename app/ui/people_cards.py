@@ -135,6 +135,12 @@ def people_table(people: Sequence[Person], total: int, query: str, start: int = 
     )
 
 
+LAST_TRACES = (
+    "Another program is still reading the gallery, or the search engine is away; the last traces "
+    "go with the next write, sync or start."
+)
+
+
 def erased_card(name: str, erased: Erased) -> str:
     """What a "forget" removed."""
     parts = [
@@ -142,12 +148,7 @@ def erased_card(name: str, erased: Erased) -> str:
                     "photo records and face vectors"),
         text.plural(erased.thumbnails, "thumbnail"),
     ]  # fmt: skip
-    rest = (
-        "Nothing of it is left in any file of the gallery."
-        if erased.complete
-        else "Another program is still reading the gallery; the last traces go with its next "
-        "write or start."
-    )
+    rest = "Nothing of it is left in any file of the gallery." if erased.complete else LAST_TRACES
     return cards.message(
         "info", f"{name} is forgotten.", f"Erased: the name, {', '.join(parts)}. {rest}"
     )

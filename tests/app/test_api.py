@@ -141,7 +141,9 @@ def test_model_calibration_health_and_metrics(client: TestClient, service: FaceS
     assert calibration["id"] == service.calibration().id
     assert [each["target_fmr"] for each in calibration["thresholds"]][:2] == [0.1, 0.01]
     assert sum(calibration["histograms"]["impostor"]) == calibration["impostor_pairs"]
-    assert client.get("/health").json()["status"] == "ok"
+    running = service.core.pipeline.embedder
+    health = {"status": "ok", "engine": running.engine, "device": running.device}
+    assert client.get("/health").json().items() >= health.items()
     assert client.get("/ready").json()["status"] == "ok"
     figures = client.get("/metrics")
     assert 'face_requests_total{method="GET",route="/v1/model",status="200"} 1.0' in figures.text
@@ -245,3 +247,15 @@ def test_the_description_is_complete_and_offline(client: TestClient) -> None:
     assert "https://" not in page
     script = page.split('<script src="')[1].split('"')[0]
     assert client.get(script).status_code == 200
+
+
+def test_a_large_photo_is_not_written_to_the_disk(
+    client: TestClient, photos: Photos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disk(self: object) -> None:
+        raise AssertionError("a photo went to a file")
+
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile.rollover", disk)
+    large = photos.nobody + bytes(3_000_000)
+    answer = client.post("/v1/detect", files={"img": large})
+    assert answer.status_code == 200, answer.text

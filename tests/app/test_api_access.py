@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
@@ -41,6 +42,7 @@ def test_other_sites_and_other_names_are_refused(client: TestClient) -> None:
     for headers in (
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"origin": "http://127.0.0.1:9999"},
     ):
@@ -96,6 +98,22 @@ def test_keys_scopes_and_failures(settings: Settings, photos: Photos) -> None:
         assert error(blocked, 429)["code"] == "too_many_requests"
         assert int(blocked.headers["retry-after"]) >= 1
     service.close()
+
+
+def test_guesses_at_the_same_time_count_as_well(settings: Settings) -> None:
+    service, client = opened(settings)
+    right = {"x-api-key": service.keys.add("ann")}
+    with client, ThreadPoolExecutor(36) as pool:
+        tried = list(pool.map(lambda n: guess(client, f"wrong {n}"), range(36)))
+        assert set(tried) == {401, 429}
+        # A token comes back every six seconds; a slow machine may see a few.
+        assert tried.count(401) < 30
+        assert client.get("/v1/people", headers=right).status_code in (200, 429)
+    service.close()
+
+
+def guess(client: TestClient, secret: str) -> int:
+    return client.get("/v1/people", headers={"x-api-key": secret}).status_code
 
 
 def test_rate_limits_by_address_and_by_key(settings: Settings) -> None:

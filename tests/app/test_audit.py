@@ -59,15 +59,19 @@ def test_every_use_case_leaves_who_what_and_verdict(service: FaceService, photos
     ann.verify(photos.collins, photos.hopper)
     person = ann.enroll("Secret Name", [Upload("holiday.jpg", photos.collins)]).person_id
     ann.search(photos.collins_again)
+    ann.enroll("X", [Upload("a.jpg", b"")], overrides={"conflict": "twin of Secret Name"})
     ann.rename(person, "Other Secret")
     ann.forget(person)
     text = service.settings.audit_file.read_text()
     lines = [json.loads(line) for line in text.splitlines()]
-    assert [line["what"] for line in lines] == ["verify", "enroll", "search", "rename", "forget"]
+    assert [line["what"] for line in lines] == [
+        "verify", "enroll", "search", "enroll", "rename", "forget",
+    ]  # fmt: skip
     assert {line["who"] for line in lines} == {"ann"}
     assert lines[0]["verdict"] == "different"
-    assert lines[1]["person"] == lines[4]["person"] == person
+    assert lines[1]["person"] == lines[5]["person"] == person
     assert lines[2]["verdict"] == [person]
+    assert lines[3]["overrides"] == ["conflict"]
     assert "Secret" not in text
     assert "holiday" not in text
     # No vectors, no scores: nothing longer than ids and words.

@@ -10,7 +10,7 @@ import pytest
 from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
-from model.errors import GalleryError, UnknownPerson
+from model.errors import GalleryError, IndexUnavailable, UnknownPerson
 from tests.app.conftest import Photos
 from tests.app.helpers import uploads
 
@@ -168,3 +168,23 @@ def test_export_and_import(settings: Settings, photos: Photos, tmp_path: Path) -
     assert other.import_(tmp_path / "people.face") == 1
     assert other.search(photos.collins_again).faces[0].known
     other.close()
+
+
+def test_an_index_that_is_away_is_no_reason_to_keep_anyone(
+    service: FaceService, photos: Photos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = service.enroll("Ann", uploads(photos.collins, photos.collins_again)).person_id
+    assert person is not None
+    photo = service.photos(person)[0].id
+
+    def away() -> int:
+        raise IndexUnavailable("The engine is away.")
+
+    monkeypatch.setattr(service.core.search, "sync", away)
+    assert not service.remove_photo(person, photo).complete
+    assert len(service.photos(person)) == 1
+    assert not service.forget(person).complete
+    assert service.count() == 0
+    with pytest.raises(IndexUnavailable):
+        service.enroll("Ann", uploads(photos.collins))
+    assert service.count() == 0

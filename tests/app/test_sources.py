@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -139,3 +140,29 @@ def test_a_name_that_cannot_be_kept_spoils_only_its_own_photos(name: str) -> Non
     with pytest.raises(BadImage, match="cannot be enrolled") as caught:
         bad.read()
     assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_damaged_entry_of_a_zip_is_a_bad_image(tmp_path: Path, method: int) -> None:
+    whole = tmp_path / "whole.zip"
+    with zipfile.ZipFile(whole, "w", method) as archive:
+        archive.writestr("Ann/1.jpg", bytes(range(256)) * 40)
+    data = whole.read_bytes()
+    middle = data.index(b"Ann/1.jpg") + 9
+    for place in range(middle, middle + 60):
+        damaged = tmp_path / f"{place}.zip"
+        damaged.write_bytes(data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :])
+        (item,) = open_source(damaged, 20_000)
+        with contextlib.suppress(BadImage):
+            item.read()
+
+
+def test_a_zip_without_its_list_is_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "cut.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("Ann/1.jpg", b"x" * 100)
+    data = file.read_bytes()
+    place = data.index(b"PK\x01\x02")
+    file.write_bytes(data[:place] + b"PK\x09\x09" + data[place + 4 :])
+    with pytest.raises(BadSource, match=r"cut\.zip"):
+        open_source(file, 1000)

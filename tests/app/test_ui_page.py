@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -264,3 +265,15 @@ def test_an_uploaded_file_cannot_be_fetched(client: TestClient) -> None:
             assert answer.status_code >= 400 or "html" in answer.headers["content-type"], address
     finally:
         Path(path).unlink()
+
+
+@pytest.mark.parametrize("element", ["gallery-file", "model-zip"])
+def test_a_file_named_by_address_is_not_fetched(service: FaceService, element: str) -> None:
+    from gradio import Error
+    from gradio.processing_utils import async_move_files_to_cache
+
+    page = build(service, service.settings)
+    file = next(each for each in page.blocks.values() if each.elem_id == element)
+    given = {"path": "http://93.184.216.34/x.faces", "meta": {"_type": "gradio.FileData"}}
+    with pytest.raises(Error, match="not read"):
+        asyncio.run(async_move_files_to_cache(given, file))
