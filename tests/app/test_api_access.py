@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from app import api, server
 from app.auth import KeyStore, NotAuthenticated
+from app.limits import RateLimiter
 from app.service import FaceService
 from app.settings import Settings
 from tests.app.conftest import BASE, Photos, error
@@ -116,12 +117,20 @@ def guess(client: TestClient, secret: str) -> int:
     return client.get("/v1/people", headers={"x-api-key": secret}).status_code
 
 
-def test_rate_limits_by_address_and_by_key(settings: Settings) -> None:
+def test_rate_limits_by_address_and_by_key(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No request is allowed anew while a slow machine is still asking.
+    monkeypatch.setitem(RateLimiter.__init__.__kwdefaults__, "clock", lambda: 0.0)
     service, client = opened(settings, rate_per_minute=5)
     with client:
         codes = [client.get("/v1/model").status_code for _ in range(7)]
         assert codes == [200] * 5 + [429] * 2
         assert client.get("/health").status_code == 200
+        key = {"x-api-key": service.keys.add("ann")}
+        clients = [TestClient(client.app, BASE, client=(f"10.0.0.{n}", 1)) for n in (1, 2)]
+        codes = [each.get("/v1/model", headers=key).status_code for each in clients * 3]
+        assert codes == [200] * 5 + [429]
     service.close()
 
 
