@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -35,16 +36,17 @@ def test_what_waits_runs_together_up_to_the_limit() -> None:
     def slow(batch: list[np.ndarray]) -> np.ndarray:
         sizes.append(len(batch))
         started.set()
-        assert go.wait(5)
+        assert go.wait(60)
         return sums(batch)
 
     batcher = Batcher(slow, most=4)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(batcher, crops(0))
-        assert started.wait(5)
+        assert started.wait(60)
         others = [pool.submit(batcher, crops(n)) for n in range(1, 7)]
-        while batcher._waiting.qsize() < 6:
-            pass
+        until = time.monotonic() + 60
+        while batcher._waiting.qsize() < 6 and time.monotonic() < until:
+            time.sleep(0.001)
         go.set()
         assert [each.result().item() for each in (first, *others)] == [0, 4, 8, 12, 16, 20, 24]
     batcher.close()

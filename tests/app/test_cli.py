@@ -6,7 +6,6 @@ import dataclasses
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -132,10 +131,8 @@ def test_a_missing_model_is_told_apart(settings: Settings, files: dict[str, str]
 
 def test_what_needs_no_model_loads_none(settings: Settings) -> None:
     code = "import sys; from app import cli; cli.main(sys.argv[1:]); print('torch' in sys.modules)"
-    started = time.process_time()
     done = subprocess.run(
         [sys.executable, "-c", code, "keys", "list", "--data", str(settings.data)],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == "False"
-    assert time.process_time() - started < 5

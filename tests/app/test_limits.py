@@ -155,11 +155,14 @@ def test_the_doorway_lets_in_whoever_waits_once_a_place_is_free() -> None:
 def test_waiting_for_a_worker_ends() -> None:
     async def main() -> None:
         queue = WorkQueue(workers=1, depth=5, wait_seconds=0.05)
-        first = asyncio.create_task(queue.run(time.sleep, 0.3))
-        await asyncio.sleep(0.01)
+        release = threading.Event()
+        first = asyncio.create_task(queue.run(release.wait, 60))
+        while not queue.running:
+            await asyncio.sleep(0)
         with pytest.raises(Busy):
             await queue.run(time.sleep, 0)
-        await first
+        release.set()
+        assert await first
         await queue.run(time.sleep, 0)
 
     asyncio.run(main())
