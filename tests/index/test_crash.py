@@ -35,6 +35,7 @@ def kill_once(process: subprocess.Popen, seed: int, chance: random.Random) -> li
     time.sleep(chance.uniform(0.0, 0.02))
     os.kill(int(child), signal.SIGKILL)
     while (line := process.stdout.readline()) != "dead\n":
+        assert line, "the process that starts the children has ended"
         names += line.split()
     return names
 
@@ -91,7 +92,7 @@ def test_kill_at_200_random_moments_loses_nothing_acknowledged(tmp_path: Path) -
             people += new
     finally:
         process.stdin.close()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
     connection = sqlite3.connect(tmp_path / "gallery.sqlite")
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()

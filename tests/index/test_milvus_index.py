@@ -73,7 +73,7 @@ def test_absent_server_is_a_clear_error_in_bounded_time(monkeypatch: pytest.Monk
     start = time.monotonic()
     with pytest.raises(IndexUnavailable, match="does not answer"):
         MilvusIndex.connect("milvus://127.0.0.1:9", dimension=8, model_id=MODEL)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 60
 
 
 def test_passing_trouble_is_waited_out_and_refusal_is_not() -> None:

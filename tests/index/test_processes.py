@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from multiprocessing.synchronize import Event
+from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 
 from index.follow import compare
@@ -15,7 +15,7 @@ from tests.index.helpers import DIMENSION, MODEL, Faces
 WRITES = 60
 
 
-def read_along(folder: str, stop: Event, results: multiprocessing.Queue) -> None:
+def read_along(folder: str, ready: Semaphore, stop: Event, results: multiprocessing.Queue) -> None:
     try:
         faces = Faces()
         gallery = Gallery.open(folder, model_id=MODEL)
@@ -32,19 +32,24 @@ def read_along(folder: str, stop: Event, results: multiprocessing.Queue) -> None
                 result = search.search(faces.embedding(int(last.name)), 1, threshold=0.5)
                 assert result.matches[0].person_id == last.id
             rounds += 1
+            if rounds == 4:
+                ready.release()
         search.sync()
         results.put((rounds, len(search.index), compare(gallery, search.index).whole))
     except BaseException as error:
         results.put(error)
+        ready.release()
         raise
 
 
 def test_readers_in_other_processes_follow_a_writer(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    stop, results = context.Event(), context.Queue()
+    ready, stop, results = context.Semaphore(0), context.Event(), context.Queue()
     with Gallery.open(tmp_path, model_id=MODEL) as gallery:
         readers = [
-            context.Process(target=read_along, args=(str(tmp_path), stop, results))
+            context.Process(
+                target=read_along, args=(str(tmp_path), ready, stop, results), daemon=True
+            )
             for _ in range(2)
         ]
         for reader in readers:
@@ -53,13 +58,15 @@ def test_readers_in_other_processes_follow_a_writer(tmp_path: Path) -> None:
         # Same seed, same first draws: the readers' faces are these people.
         faces.centres[: len(Faces().centres)] = Faces().centres
         for number in range(50):
+            if number == 25:
+                # The other half is written while they certainly read.
+                assert all(ready.acquire(timeout=120) for _ in readers)
             gallery.enroll(str(number), faces.photos(number, 2))
             time.sleep(0.02)
-        time.sleep(2)
         stop.set()
-        answers = [results.get(timeout=60) for _ in readers]
+        answers = [results.get(timeout=180) for _ in readers]
         for reader in readers:
-            reader.join(timeout=60)
+            reader.join(timeout=180)
     for answer in answers:
         assert not isinstance(answer, BaseException), answer
         rounds, held, whole = answer
@@ -80,7 +87,7 @@ def test_writers_in_several_processes_wait_for_each_other(tmp_path: Path) -> Non
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(timeout=120)
+        writer.join(timeout=180)
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
     with Gallery.open(tmp_path, model_id=MODEL) as gallery:
         assert gallery.counts().photos == 90
