@@ -49,7 +49,7 @@ def serving(
             assert found, (line, (data.parent / "server.log").read_text())
             yield found[0]
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) == 0
+            assert process.wait(120) == 0
         finally:
             if process.poll() is None:
                 process.kill()
@@ -65,10 +65,13 @@ def address(tmp_path_factory: pytest.TempPathFactory, bundle_folder: Path) -> It
 
 def test_it_answers_only_on_loopback(address: str) -> None:
     assert address.startswith("http://127.0.0.1:")
-    assert httpx.get(address + "/ready").json()["status"] == "ok"
-    assert "server" not in httpx.get(address + "/health").headers
+    assert httpx.get(address + "/ready", timeout=60).json()["status"] == "ok"
+    assert "server" not in httpx.get(address + "/health", timeout=60).headers
     port = int(address.rpartition(":")[2])
-    own = socket.gethostbyname(socket.gethostname())
+    try:
+        own = socket.gethostbyname(socket.gethostname())
+    except socket.gaierror:
+        return  # This machine has no other address by name.
     if not own.startswith("127."):
         with pytest.raises(OSError), socket.create_connection((own, port), timeout=1):
             pass
@@ -89,7 +92,9 @@ def test_the_curl_example(address: str, photos: Photos, tmp_path: Path) -> None:
 
 def test_the_python_example(address: str, photos: Photos) -> None:
     answer = httpx.post(
-        address + "/v1/verify", files={"img1": photos.collins, "img2": photos.hopper}
+        address + "/v1/verify",
+        files={"img1": photos.collins, "img2": photos.hopper},
+        timeout=60,
     ).json()
     assert answer["decision"] == "different"
 
@@ -133,24 +138,24 @@ def rest(connection: socket.socket, begun: bytes) -> bytes:
 def test_a_slow_upload_is_ended_and_keeps_nobody_else_waiting(
     tmp_path: Path, bundle_folder: Path, photos: Photos
 ) -> None:
-    slow = {"FACE_UPLOAD_SECONDS": "4", "FACE_WORKERS": "1", "FACE_QUEUE": "1"}
+    slow = {"FACE_UPLOAD_SECONDS": "10", "FACE_WORKERS": "1", "FACE_QUEUE": "1"}
     with (
         serving(tmp_path / "data", bundle_folder, environment=slow) as address,
         ThreadPoolExecutor(1) as pool,
     ):
         # The first one is slow, and not what is measured.
-        httpx.post(address + "/v1/detect", files={"img": photos.nobody}, timeout=30)
-        dripping = pool.submit(trickle, address, 30)
+        httpx.post(address + "/v1/detect", files={"img": photos.nobody}, timeout=60)
+        dripping = pool.submit(trickle, address, 90)
         answered = 0
         while not dripping.done():
             # One place is left in the doorway, and the queue has none taken.
-            answer = httpx.post(address + "/v1/detect", files={"img": photos.nobody}, timeout=30)
+            answer = httpx.post(address + "/v1/detect", files={"img": photos.nobody}, timeout=60)
             assert answer.status_code == 200
             answered += 1
         answer, seconds = dripping.result()
         assert answer.startswith(b"HTTP/1.1 408")
         assert b"slow_upload" in answer
-        assert 3.5 < seconds < 20
+        assert 7 < seconds < 60
         assert answered > 1
 
 
@@ -159,7 +164,7 @@ def test_other_addresses_need_a_key_first(tmp_path: Path, bundle_folder: Path) -
     arguments = ("--data", data, "--bundle", bundle_folder, "--port", 0, "--no-page")
     refused = subprocess.run(
         command(*arguments, "--host", "0.0.0.0"),
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert refused.returncode == 3
     assert "keys add" in refused.stderr
@@ -170,17 +175,17 @@ def test_other_addresses_need_a_key_first(tmp_path: Path, bundle_folder: Path) -
     secret = made.stdout.splitlines()[-1]
     with serving(data, bundle_folder, "--host", "0.0.0.0") as address:
         local = address.replace("0.0.0.0", "127.0.0.1")
-        assert httpx.get(local + "/v1/people").status_code == 401
+        assert httpx.get(local + "/v1/people", timeout=60).status_code == 401
         # Without a key nobody waits for the body either.
         answer, seconds = trickle(local, 60)
         assert answer.startswith(b"HTTP/1.1 401")
         assert seconds < 30
         key = {"authorization": f"Bearer {secret}"}
-        assert httpx.get(local + "/v1/people", headers=key).status_code == 200
+        assert httpx.get(local + "/v1/people", headers=key, timeout=60).status_code == 200
         # Closed, not open, once the last key is gone.
         KeyStore(data / "keys.json").revoke("ann")
-        assert httpx.get(local + "/v1/people", headers=key).status_code == 401
-        assert httpx.get(local + "/v1/people").status_code == 401
+        assert httpx.get(local + "/v1/people", headers=key, timeout=60).status_code == 401
+        assert httpx.get(local + "/v1/people", timeout=60).status_code == 401
     log = (tmp_path / "server.log").read_text()
     assert secret not in log
     assert re.search(r"\[[0-9a-f]{16}\] app.access: GET /v1/people 401", log)
@@ -190,7 +195,7 @@ def test_a_taken_port_is_a_sentence(address: str, tmp_path: Path, bundle_folder:
     port = address.rpartition(":")[2]
     done = subprocess.run(
         command("--data", tmp_path, "--bundle", bundle_folder, "--port", port, "--no-page"),
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert done.returncode == 3
     assert port in done.stderr
