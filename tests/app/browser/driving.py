@@ -81,7 +81,7 @@ def running(folder: Path, bundle: Path) -> Iterator[Running]:
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

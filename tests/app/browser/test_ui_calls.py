@@ -43,7 +43,7 @@ def test_a_click_while_the_event_stream_closes_is_answered(
     chrome: Browser, server: driving.Running
 ) -> None:
     context = chrome.new_context()
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(driving.PATIENCE)
     context.add_init_script(LATE_CLOSING)
     page = context.new_page()
     page.goto(server.url)
@@ -92,7 +92,7 @@ def test_an_answer_to_photos_that_were_replaced_is_not_shown(
     page.click("#verify-run")
     page.set_input_files("#verify-second input[type=file]", str(files["hopper"]))
     page.wait_for_selector("#verify-result .fv-empty")
-    until = time.monotonic() + 20
+    until = time.monotonic() + driving.PATIENCE / 1000
     while not held and time.monotonic() < until:
         page.wait_for_timeout(100)
     assert len(held) == 1

@@ -120,21 +120,24 @@ def test_a_gallery_can_be_cared_for_exported_and_imported(
 def test_own_photos_are_measured_used_and_called_off(
     page: Page, server: driving.Running, tmp_path: Path
 ) -> None:
-    own = tmp_path / "own.zip"
+    own, more = tmp_path / "own.zip", tmp_path / "more.zip"
     pictures = [samples.collins(), samples.hopper()]
-    with zipfile.ZipFile(own, "w") as archive:
+    with zipfile.ZipFile(own, "w") as archive, zipfile.ZipFile(more, "w") as longer:
         for person, colours in enumerate(list(permutations(range(3)))[:5] * 2):
             picture = pictures[person // 5][:, :, list(colours)]
             for number, shot in enumerate((picture, samples.second_photo(picture))):
-                archive.writestr(f"person {person}/{number}.jpg", helpers.encoded(shot))
+                photo = helpers.encoded(shot)
+                archive.writestr(f"person {person}/{number}.jpg", photo)
+                for copy in range(5):
+                    longer.writestr(f"person {person}/{number} {copy}.jpg", photo)
     open_tab(page, "Model")
     before = page.inner_text("#model-facts")
     page.click("text=Calibrate on my own photos")
-    page.set_input_files("#model-zip input[type=file]", str(own))
+    # So many that there is time to stop before the end.
+    page.set_input_files("#model-zip input[type=file]", str(more))
     page.wait_for_selector("#model-zip table")
     page.click("#model-measure")
     page.wait_for_selector("#model-progress progress")
-    keep(page, "model-measuring")
     page.click("#model-stop")
     shows(page, "#model-progress", "was stopped")
     page.wait_for_selector("#model-zip table", state="detached")
@@ -142,6 +145,8 @@ def test_own_photos_are_measured_used_and_called_off(
     page.set_input_files("#model-zip input[type=file]", str(own))
     page.wait_for_selector("#model-zip table")
     page.click("#model-measure")
+    page.wait_for_selector("#model-progress progress, #model-use")
+    keep(page, "model-measuring")
     page.wait_for_selector("#model-use")
     settle(page)
     keep(page, "model-measured")
