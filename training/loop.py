@@ -249,21 +249,26 @@ class Job:
 
 
 @torch.inference_mode()
-def embed(net: nn.Module, source: Source, rows: np.ndarray, batch: int = 256) -> np.ndarray:
+def embed(
+    net: nn.Module, source: Source, rows: np.ndarray, batch: int = 256, precision: str = "fp32"
+) -> np.ndarray:
     """Unit vectors float32 ``(len(rows), D)`` of some rows, without augmentation."""
     device = next(net.parameters()).device
     net.eval()
-    parts = [
-        net(source.batch(rows[start : start + batch], None).to(device)).float().cpu().numpy()
-        for start in range(0, len(rows), batch)
-    ]
+    parts = []
+    for start in range(0, len(rows), batch):
+        inputs = source.batch(rows[start : start + batch], None).to(device)
+        with autocast(device, precision):
+            parts.append(net(inputs).float().cpu().numpy())
     return np.concatenate(parts)
 
 
 @torch.no_grad()
-def class_means(net: nn.Module, source: Source, labels: np.ndarray) -> Tensor:
+def class_means(
+    net: nn.Module, source: Source, labels: np.ndarray, precision: str = "fp32"
+) -> Tensor:
     """Mean unit embedding of every class ``(C, D)``: one pass over the training set."""
-    vectors = torch.from_numpy(embed(net, source, np.arange(len(labels))))
+    vectors = torch.from_numpy(embed(net, source, np.arange(len(labels)), precision=precision))
     means = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
     return means.index_add_(0, torch.from_numpy(labels), vectors)
 

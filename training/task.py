@@ -113,7 +113,7 @@ class Task:
         criterion = build(loss, int(labels.max()) + 1, dim, **(options or {}))
         source = self.source(rows)
         if proxy_init == "class_mean" and criterion.proxies is not None:
-            criterion.start_from(class_means(net, source, labels))
+            criterion.start_from(class_means(net, source, labels, recipe.precision))
         criterion.to(best_device())
         return Job(
             net, criterion, source, labels, recipe, out,
