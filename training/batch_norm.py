@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import nn
 
 
-def keep_statistics(net: nn.Module) -> None:
-    """Put every batch norm into evaluation mode; its scale and shift still learn."""
-    for module in net.modules():
-        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
-            module.eval()
+def keep_statistics(net: nn.Module, fresh: Sequence[str] = ()) -> None:
+    """Put every batch norm into evaluation mode; its scale and shift still learn.
+
+    Args:
+        net: What to walk through.
+        fresh: Its children that have no statistics worth keeping yet.
+    """
+    for name, child in net.named_children():
+        if name in fresh:
+            continue
+        for module in child.modules():
+            if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+                module.eval()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -55,6 +55,8 @@ class Job:
         out: Folder for checkpoints and ``metrics.csv``.
         evaluate: Network to named figures on validation data; ``d_prime`` decides what is best.
         extra: Optional further term of the loss: network and step to a scalar.
+        fresh: Blocks of the network's ``trunk`` that start untrained. They learn at the head's
+            rate, and ``freeze_bn`` leaves them out: they have no statistics worth keeping.
         evaluate_every: Epochs between evaluations.
         checkpoint_every: Steps between checkpoints; 0 for one an epoch.
         patience: Evaluations without a better ``d_prime`` before stopping; 0 never stops.
@@ -70,6 +72,7 @@ class Job:
     out: Path
     evaluate: Callable[[nn.Module], dict[str, float]] | None = None
     extra: Callable[[nn.Module, int], Tensor] | None = None
+    fresh: Sequence[str] = ()
     evaluate_every: int = 1
     checkpoint_every: int = 0
     patience: int = 0
@@ -89,7 +92,7 @@ class Job:
         self.per_epoch = max(1, len(self.labels) // recipe.batch)
         self.total = self.per_epoch * recipe.epochs
         self.optimizer = torch.optim.AdamW(
-            _groups(self.net, self.loss, recipe), lr=recipe.lr, fused=True
+            _groups(self.net, self.fresh, self.loss, recipe), lr=recipe.lr, fused=True
         )
         self.ema = EMA(self.net, recipe.ema) if recipe.ema else None
         self.board = tensorboard(self.out) if self.rank == 0 else None
@@ -165,7 +168,7 @@ class Job:
             group["lr"] = recipe.rate(self.step, self.total, self.per_epoch, group["part"])
         self.net.train()
         if recipe.freeze_bn and hasattr(self.net, "trunk"):
-            keep_statistics(self.net.trunk)
+            keep_statistics(self.net.trunk, self.fresh)
         with autocast(self.device, recipe.precision):
             embeddings = self.model(inputs)
         if self.world > 1:
@@ -279,9 +282,13 @@ def _separation(row: dict[str, float]) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def _groups(net: nn.Module, loss: MetricLoss, recipe: Recipe) -> list[dict[str, Any]]:
-    """Trunk, head and proxies, each with its learning-rate factor."""
-    head = {id(p) for p in net.head.parameters()} if hasattr(net, "head") else set()
+def _groups(
+    net: nn.Module, fresh: Sequence[str], loss: MetricLoss, recipe: Recipe
+) -> list[dict[str, Any]]:
+    """Trunk, head (with all else that is fresh) and proxies, each with its learning rate."""
+    blocks = [net.head] if hasattr(net, "head") else []
+    blocks += [net.trunk.get_submodule(name) for name in fresh]
+    head = {id(p) for block in blocks for p in block.parameters()}
     parts = {
         "trunk": [p for p in net.parameters() if p.requires_grad and id(p) not in head],
         "head": [p for p in net.parameters() if p.requires_grad and id(p) in head],

@@ -19,10 +19,10 @@ class Recipe:
         lr: Learning rate of AdamW for the trunk, annealed to zero along a half cosine.
         weight_decay: Decoupled weight decay, on everything.
         clip: Largest gradient norm.
-        head_lr: Factor on ``lr`` for the head.
+        head_lr: Factor on ``lr`` for the head and for stages of the trunk that start fresh.
         proxy_lr: Factor on ``lr`` for the proxies of any loss that has them.
-        warmup: Epochs in which only head and proxies move.
-        freeze_bn: Keep the trunk's batch-norm statistics.
+        warmup: Epochs in which only what is fresh moves: head, proxies, stages without weights.
+        freeze_bn: Keep the trunk's batch-norm statistics where it has any.
         ema: Decay of averaged weights; 0 for none.
         precision: ``fp32`` or ``bf16`` (autocast; statistics of the loss stay in float32).
         compile: Use ``torch.compile``.

@@ -14,13 +14,18 @@ def is_bundle(source: str) -> bool:
     return (Path(source) / MANIFEST).exists()
 
 
-def initialise(net: EmbeddingNet, source: str) -> None:
+def initialise(net: EmbeddingNet, source: str) -> list[str]:
     """Start a network from ``imagenet``, ``scratch``, a trunk file or a bundle; says which.
+
+    Returns:
+        The trunk's top-level blocks that started fresh.
 
     Raises:
         BundleError: The source does not exist or does not fit the network.
     """
+    fresh: list[str] = []
     if source == "scratch":
+        fresh = [name for name, _ in net.trunk.named_children()]
         print("start: from scratch")
     elif source == "imagenet":
         load_imagenet(net)
@@ -40,3 +45,4 @@ def initialise(net: EmbeddingNet, source: str) -> None:
         raise BundleError(
             f"{source!r} is neither 'imagenet', 'scratch', a trunk file nor a bundle folder."
         )
+    return fresh

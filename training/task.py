@@ -74,15 +74,19 @@ class Task:
 
     def network(self, dim: int) -> nn.Module:
         """A network with fresh head, on the GPU if there is one; seed torch first."""
+        return self._network(dim)[0]
+
+    def _network(self, dim: int) -> tuple[nn.Module, list[str]]:
+        """The network and what of its trunk started fresh."""
         if self.features is not None:
-            return Head(self.features.shape[1], dim).to(best_device())
+            return Head(self.features.shape[1], dim).to(best_device()), []
         architecture = Architecture(trunk=self.trunk, pooling=self.pooling, dim=dim)
         if is_bundle(self.init):
             # A bundle brings its own head; only the length of the embedding must agree.
             architecture = replace(Bundle.load(self.init).architecture, dim=dim)
         net = EmbeddingNet(architecture)
-        initialise(net, self.init)
-        return net.to(best_device(), memory_format=torch.channels_last)
+        fresh = initialise(net, self.init)
+        return net.to(best_device(), memory_format=torch.channels_last), fresh
 
     def embeddings(self, net: nn.Module, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Unit vectors and labels of ``train``, ``val`` or ``test``."""
@@ -107,7 +111,7 @@ class Task:
             progress: Show a bar.
         """
         torch.manual_seed(recipe.seed)
-        net = self.network(dim)
+        net, fresh = self._network(dim)
         rows = self.split.train
         labels = np.unique(self.table.labels[rows], return_inverse=True)[1]
         criterion = build(loss, int(labels.max()) + 1, dim, **(options or {}))
@@ -117,7 +121,7 @@ class Task:
         criterion.to(best_device())
         return Job(
             net, criterion, source, labels, recipe, out,
-            evaluate=partial(self.quick, part=part), progress=progress,
+            evaluate=partial(self.quick, part=part), fresh=fresh, progress=progress,
         )  # fmt: skip
 
     def quick(self, net: nn.Module, part: str = "val") -> dict[str, float]:

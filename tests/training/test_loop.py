@@ -14,6 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
+from model.network import Architecture, EmbeddingNet
 from training import metrics
 from training.loop import Job, class_means, embed
 from training.losses import LOSSES, build
@@ -129,6 +130,25 @@ def test_factors_and_warmup_of_the_learning_rate() -> None:
     assert settings.rate(0, 100, 10, "proxies") == 3
     assert settings.rate(50, 100, 10, "trunk") == pytest.approx(0.5)
     assert settings.rate(100, 100, 10, "head") == pytest.approx(0)
+
+
+def test_what_starts_fresh_learns_like_the_head_and_measures_its_own_statistics(
+    tmp_path: Path,
+) -> None:
+    torch.manual_seed(0)
+    net = EmbeddingNet(Architecture(trunk="resnet18", dim=8))
+    before = {name: value.clone() for name, value in net.trunk.state_dict().items()}
+    source = Features(np.random.default_rng(0).normal(size=(4, 3, 32, 32)).astype(np.float32))
+    warming = Recipe(epochs=1, batch=4, lr=1e-2, warmup=1, freeze_bn=True)
+    job = Job(
+        net, build("pd", 2, 8), source, np.array([0, 0, 1, 1]), warming, tmp_path,
+        fresh=["layer4"], progress=False,
+    )  # fmt: skip
+    job.run()
+    for name, value in net.trunk.state_dict().items():
+        if value.is_floating_point():
+            moved = not torch.equal(value, before[name])
+            assert moved == name.startswith("layer4."), name
 
 
 def test_paper_preset_is_the_papers() -> None:
