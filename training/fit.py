@@ -11,7 +11,7 @@ from typing import Any
 from model.bundle import save_network
 from model.network import EmbeddingNet
 from training import checkpoint, distributed, metrics
-from training.errors import positive
+from training.errors import UsageError, positive
 from training.keep import add_keep_arguments, keep_teacher
 from training.loop import Job
 from training.losses import LOSSES
@@ -43,6 +43,7 @@ def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
     for name, kind in (
         ("epochs", int), ("batch", int), ("lr", float), ("weight-decay", float), ("clip", float),
         ("head-lr", float), ("proxy-lr", float), ("warmup", int), ("ema", float), ("seed", int),
+        ("loss-weight", float),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, help="overrides the preset")
     parser.add_argument("--precision", choices=["fp32", "bf16"])
@@ -71,6 +72,8 @@ def parse_options(pairs: list[str]) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     distributed.start()
     chosen = recipe_of(args)
+    if chosen.loss_weight == 0 and args.keep_teacher is None:
+        raise UsageError("--loss-weight 0 leaves nothing to train with, unless --keep-teacher does")
     task = make_task(args)
     job = task.job(
         args.loss, chosen, args.dim, args.out,

@@ -175,7 +175,9 @@ class Job:
             embeddings = distributed.gather(embeddings)
             labels = torch.cat([labels[rank :: self.world] for rank in range(self.world)])
         value = self.loss(embeddings, labels)
-        whole = value if self.extra is None else value + self.extra(self.net, self.step)
+        whole = recipe.loss_weight * value
+        if self.extra is not None:
+            whole = whole + self.extra(self.net, self.step)
         self.optimizer.zero_grad()
         whole.backward()
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]

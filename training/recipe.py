@@ -26,6 +26,7 @@ class Recipe:
         ema: Decay of averaged weights; 0 for none.
         precision: ``fp32`` or ``bf16`` (autocast; statistics of the loss stay in float32).
         compile: Use ``torch.compile``.
+        loss_weight: Factor on the metric loss beside a further term; 0 trains with that alone.
         seed: Fixes fresh weights, order and augmentation.
     """
 
@@ -41,6 +42,7 @@ class Recipe:
     ema: float = 0.0
     precision: str = "fp32"
     compile: bool = False
+    loss_weight: float = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -48,6 +50,8 @@ class Recipe:
             raise UsageError(f"epochs {self.epochs} and batch {self.batch} must be positive")
         if self.precision not in ("fp32", "bf16"):
             raise UsageError(f"precision is {self.precision!r}; it must be fp32 or bf16")
+        if not 0 <= self.loss_weight < math.inf:
+            raise UsageError(f"loss weight is {self.loss_weight}; it must be 0 or more")
 
     def rate(self, step: int, total: int, per_epoch: int, part: str) -> float:
         """Learning rate of ``trunk``, ``head`` or ``proxies`` at a step."""

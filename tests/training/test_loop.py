@@ -123,6 +123,15 @@ def test_extra_term_takes_part(tmp_path: Path) -> None:
     assert pulled.net.head[0].weight.norm() < 0.5 * plain.net.head[0].weight.norm()
 
 
+def test_without_weight_the_loss_moves_nothing(tmp_path: Path) -> None:
+    job = make_job(tmp_path, epochs=1, loss_weight=0.0, weight_decay=0.0)
+    before = {name: value.clone() for name, value in job.net.state_dict().items()}
+    job.extra = lambda net, step: net.head[0].bias.square().sum()
+    job.run()
+    moved = {n for n, v in job.net.state_dict().items() if not torch.equal(v, before[n])}
+    assert moved == {"head.0.bias"}
+
+
 def test_factors_and_warmup_of_the_learning_rate() -> None:
     settings = Recipe(epochs=10, lr=1.0, head_lr=2.0, proxy_lr=3.0, warmup=1)
     assert settings.rate(0, 100, 10, "trunk") == 0

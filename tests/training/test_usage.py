@@ -33,6 +33,8 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "said"),
     [
         (["fit", "--epochs", "0"], "epochs 0"),
+        (["fit", *TINY, "--loss-weight", "-1"], "loss weight is -1"),
+        (["fit", *TINY, "--loss-weight", "0"], "nothing to train with"),
         (["fit", *TINY, "--loss-option", "temprature=2"], "did you mean 'temperature'"),
         (["fit", *TINY, "--loss-option", "temperature=-1"], "must be positive"),
         (["fit", *TINY, "--loss-option", "temperature=warm"], "'temperature': 'warm'"),
