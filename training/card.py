@@ -14,6 +14,8 @@ from model.types import Rate
 from training.weaknesses import SliceRates, Strangers
 
 _COMPARED = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
+_GALLERIES = (100, 1_000, 10_000, 100_000)
+_SEARCH_TARGET = 0.01
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,15 @@ def write_card(
         f"`{calibration.id}`.",
         f"## Terms\n\n{facts['terms']}",
         "## People never seen",
+        *([facts["caveat"]] if "caveat" in facts else []),
         _unseen(figures),
         "![Scores of same-person and stranger pairs](distributions.png)",
         "## Promised and observed",
         f"Thresholds were calibrated on: {calibration.protocol}. Here they are held against the "
-        "DevTest people, whom neither training nor calibration has seen.",
+        f"DevTest people, drawn likewise: {figures.promises[0].observed_fnmr.trials:,} same-person "
+        f"and {figures.promises[0].observed_fmr.trials:,} stranger pairs. A promise is *broken* "
+        "when the observed interval lies wholly above it and the target, *better* when wholly "
+        "below, else *kept*, which is to say not contradicted.",
         _table(
             ("target FMR", "threshold", "promised FMR", "observed FMR", "observed FNMR", ""),
             [
@@ -78,9 +84,14 @@ def write_card(
                 for check in figures.promises
             ],
         ),
+        "## Searching a gallery",
+        "Someone unknown meets everybody in it, so the threshold rises with its size; here for at "
+        f"most {_SEARCH_TARGET:.0%} of strangers taken for anyone, with one photo of each person "
+        "(several find more). Rates are those of the calibration's held-out half.",
+        _searches(calibration),
         "## Where it errs more",
-        f"At the one global threshold for a target FMR of {figures.weakness_target:.0e}. A pair "
-        "belongs to the row of its worse photo.",
+        f"The same DevTest pairs, at the one global threshold for a target FMR of "
+        f"{figures.weakness_target:.0e}. A pair belongs to the row of its worse photo.",
         *[_slices(name, rows) for name, rows in figures.weaknesses.items()],
         *_groups(figures),
         *_compared(figures.compared),
@@ -113,14 +124,31 @@ def _unseen(figures: Figures) -> str:
     )
 
 
+def _searches(calibration: Calibration) -> str:
+    found = [calibration.search_threshold(size, _SEARCH_TARGET) for size in _GALLERIES]
+    return _table(
+        ("people", "threshold", "", "strangers taken for anyone", "people missed, one photo each"),
+        [
+            (
+                f"{each.gallery_size:,}",
+                f"{each.threshold:.3f}",
+                "supported" if each.supported else "extrapolated, not supported",
+                _percent(each.fpir),
+                _percent(each.fnmr),
+            )
+            for each in found
+        ],
+    )
+
+
 def _slices(name: str, rows: Iterable[SliceRates]) -> str:
     return _table(
-        (name, "FMR", "FNMR"),
+        (name, "FMR", "stranger pairs", "FNMR", "same-person pairs"),
         [
             (
                 row.name,
-                _rate(row.fmr) if row.fmr else "no pairs",
-                _percent(row.fnmr) if row.fnmr else "no pairs",
+                *((_rate(row.fmr), f"{row.fmr.trials:,}") if row.fmr else ("", "none")),
+                *((_percent(row.fnmr), f"{row.fnmr.trials:,}") if row.fnmr else ("", "none")),
             )
             for row in rows
         ],
@@ -135,8 +163,8 @@ def _groups(figures: Figures) -> list[str]:
         "across two. UTKFace names no people: where one person was collected twice, that counts "
         "as a false match here. Its pictures are cut close: the quality check calls "
         f"{figures.groups.cut_off:.0%} of them cut off, and what lies beyond the edge is black in "
-        "the crop, which makes strangers more alike. So compare these rates with each other, not "
-        "with those above. The labels are estimates."
+        "the crop, which may make strangers more alike. So compare these rates with each other, "
+        "not with those above. The labels are estimates."
     )
     return [
         intro,
@@ -158,12 +186,12 @@ def _compared(runs: tuple[Mapping[str, Any], ...]) -> list[str]:
     rows = []
     for loss in losses:
         same = [run["metrics"] for run in runs if run["loss"] == loss]
-        cells = [_spread([each[name]["value"] for each in same], name) for name in _COMPARED]
+        cells = [_spread([each[name] for each in same], name) for name in _COMPARED]
         rows.append((loss, str(len(same)), *cells))
     intro = (
         f"From one start, with one recipe and budget, on {first['dataset']}: {first['split']}. "
         f"Measured on its test people, {first['n']:,} faces of {first['classes']:,}; mean and "
-        "standard deviation over the seeds."
+        "standard deviation over the seeds, and the widest of their 95% intervals over people."
     )
     return [
         "## Losses compared",
@@ -172,10 +200,12 @@ def _compared(runs: tuple[Mapping[str, Any], ...]) -> list[str]:
     ]
 
 
-def _spread(values: list[float], name: str) -> str:
-    style = ".3f" if name == "d_prime" else ".2%"
+def _spread(entries: list[Mapping[str, float]], name: str) -> str:
+    style = ".2f" if name == "d_prime" else ".1%"
+    values = [each["value"] for each in entries]
     deviation = f" ± {stdev(values):{style}}" if len(values) > 1 else ""
-    return f"{fmean(values):{style}}{deviation}"
+    low, high = min(each["low"] for each in entries), max(each["high"] for each in entries)
+    return f"{fmean(values):{style}}{deviation} [{low:{style}}, {high:{style}}]"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -29,7 +29,7 @@ from model.errors import BundleMismatch, CalibrationError
 from model.types import Decision, Verdict
 
 FORMAT = 1
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 """Raised when the same scores would give another calibration."""
 
 TARGET_FNMR = 0.01
@@ -48,6 +48,7 @@ class Calibration(Rates):
         photos: Number of photos; 0 if only scores were given.
         seed: Seed of the split into halves.
         warnings: Sentences on what to beware of.
+        code_version: `CODE_VERSION` when it was made.
     """
 
     model_id: str
@@ -57,6 +58,7 @@ class Calibration(Rates):
     photos: int
     seed: int
     warnings: tuple[str, ...] = ()
+    code_version: str = CODE_VERSION
 
     @classmethod
     def fit(
@@ -106,7 +108,7 @@ class Calibration(Rates):
                 raise ValueError(f"{name} has {len(column)} entries for {len(labels)} photos")
         if max_photos is not None:
             rows = draw_photos(labels, max_photos, seed)
-            protocol += f"; at most {max_photos} photos of a person"
+            protocol += f"; at most {max_photos} photos of a person, {len(rows):,} in all"
             embeddings, labels = embeddings[rows], labels[rows]
             quality = None if quality is None else np.asarray(quality)[rows]
             groups = None if groups is None else np.asarray(groups)[rows]
@@ -166,8 +168,9 @@ class Calibration(Rates):
             prior: Probability of "same person" before looking, if known.
             target_fnmr: Share of same-person pairs that may be called different.
         """
-        if not math.isfinite(score):
-            raise ValueError(f"score is {score}; it must be a finite number")
+        for name, value in (("score", score), ("quality", quality)):
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"{name} is {value}; it must be a finite number")
         for name, value in (("prior", prior), ("target_fnmr", target_fnmr)):
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
@@ -281,7 +284,7 @@ class Calibration(Rates):
     def _contents(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "code_version": CODE_VERSION,
+            "code_version": self.code_version,
             "model_id": self.model_id,
             "protocol": self.protocol,
             "data_fingerprint": self.data_fingerprint,
@@ -296,4 +299,7 @@ class Calibration(Rates):
     @classmethod
     def _from_contents(cls, data: dict[str, Any]) -> Calibration:
         names = "model_id", "protocol", "data_fingerprint", "created", "photos", "seed"
-        return cls(decode(data), *(data[name] for name in names), tuple(data["warnings"]))
+        return cls(
+            decode(data), *(data[name] for name in names), tuple(data["warnings"]),
+            data["code_version"],
+        )  # fmt: skip

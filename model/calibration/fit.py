@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from model.calibration.intervals import RateCurve, independent_curve
-from model.calibration.likelihood import fit_likelihood, reliability
+from model.calibration.likelihood import fit_likelihood, provable_ratios, reliability
 from model.calibration.parts import TARGETS, ErrorCurves, Histograms, Parts, significant
 from model.calibration.person_counts import count_people
 from model.calibration.rates import Rates
@@ -49,9 +49,8 @@ def fit_embeddings(
     counts = count_people(collection, knots, collection.half[collection.person], within, report(1))
     together = counts[0] + counts[1] + counts[2]
     curves = [error_curves(part) for part in (counts[0], counts[1], together)]
-    worth = curves[0].fnmr.effective.max(), curves[0].fmr.effective.max()
     genuine_pairs = together.genuine.sum(axis=1)
-    parts = _assemble(knots, curves, halves, everyone, worth)
+    parts = _assemble(knots, curves, halves, everyone)
     summary = replace(parts.summary, **bootstrap(together, knots, parts.summary, seed))
     parts = replace(
         parts,
@@ -80,8 +79,7 @@ def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
     everyone = halves[0] + halves[1]
     knots = choose_knots(everyone, halves[0])
     curves = [_independent(part, knots) for part in (*halves, everyone)]
-    worth = float(halves[0].genuine.sum()), float(halves[0].impostor.sum())
-    return _assemble(knots, curves, halves, everyone, worth)
+    return _assemble(knots, curves, halves, everyone)
 
 
 def draw_photos(labels: np.ndarray, most: int, seed: int) -> np.ndarray:
@@ -141,9 +139,9 @@ def _assemble(
     curves: list[ErrorCurves],
     halves: list[Sample],
     everyone: Sample,
-    worth: tuple[float, float],
 ) -> Parts:
-    ratio = fit_likelihood(halves[0], halves[1], worth, knots)
+    bounds = provable_ratios(curves[0].fmr, curves[0].fnmr)
+    ratio = fit_likelihood(halves[0], halves[1], bounds, knots)
     edges = np.linspace(everyone.values[0], knots[-1], 121)
     drawn = [
         np.histogram(everyone.values, edges, weights=n)[0].astype(int).tolist()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 
+from model.calibration.intervals import RateCurve
 from model.calibration.scores import Sample
 
 
@@ -37,23 +38,41 @@ class LikelihoodRatio:
         return 10.0 ** np.interp(score, self.scores, self.log10)
 
 
+def provable_ratios(fmr: RateCurve, fnmr: RateCurve) -> tuple[float, float]:
+    """The least and the greatest ratio that the ends of the intervals still prove.
+
+    "This score or higher" is as many times likelier for one person as the share of their pairs
+    up there exceeds that of strangers, "lower than this" likewise. A score may tell more than any
+    of these; the sample cannot show it.
+    """
+    lower = fnmr.high / np.maximum(1 - fmr.high, 1e-12)
+    upper = (1 - fnmr.high) / fmr.high
+    return min(1.0, float(lower.min())), max(1.0, float(upper.max()))
+
+
 def fit_likelihood(
-    learn: Sample, check: Sample, worth: tuple[float, float], knots: np.ndarray
+    learn: Sample, check: Sample, bounds: tuple[float, float], knots: np.ndarray
 ) -> LikelihoodRatio:
     """Learn a map on one sample of pairs and judge it on another.
 
     Args:
         learn: Scores to learn from.
         check: Scores of other people.
-        worth: How many independent same-person and stranger pairs ``learn`` is worth. They
-            bound the ratio: no score proves more than one misleading pair more would deny.
+        bounds: Ratios that ``learn`` can prove, see :func:`provable_ratios`; none lies beyond.
         knots: Ascending scores to which both samples are binned.
     """
     learn, check = _binned(learn, knots), _binned(check, knots)
-    maps = {"isotonic": _isotonic(learn, worth), "logistic": _logistic(learn, worth)}
+    limits = np.log10(bounds)
+    maps = {
+        method: (scores, np.clip(log10, *limits))
+        for method, (scores, log10) in {
+            "isotonic": _isotonic(learn),
+            "logistic": _logistic(learn),
+        }.items()
+    }
     costs = {name: _cllr(check, np.interp(check.values, *curve)) for name, curve in maps.items()}
     method = min(costs, key=costs.__getitem__)
-    best = _isotonic(check, (np.inf, np.inf), step=True)
+    best = _isotonic(check, step=True)
     scores, log10 = maps[method]
     return LikelihoodRatio(
         tuple(np.round(scores, 7).tolist()),
@@ -107,31 +126,23 @@ def _binned(sample: Sample, knots: np.ndarray) -> Sample:
     return Sample(values, np.bincount(at, genuine[used]), np.bincount(at, impostor[used]))
 
 
-def _isotonic(
-    sample: Sample, worth: tuple[float, float], step: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def _isotonic(sample: Sample, step: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Pool adjacent violators on the balanced share of same-person pairs."""
     genuine = sample.genuine / sample.genuine.sum()
     impostor = sample.impostor / sample.impostor.sum()
-    # One misleading pair at either end keeps the ratio finite and no bolder than the sample.
-    genuine = np.r_[1 / worth[0], genuine, 0.0]
-    impostor = np.r_[0.0, impostor, 1 / worth[1]]
     weight = genuine + impostor
-    share = np.divide(genuine, weight, out=np.zeros_like(weight), where=weight > 0)
-    share[-1] = 1.0 if weight[-1] == 0 else share[-1]
-    fitted = isotonic_regression(share, weights=np.maximum(weight, 1e-300)).x[1:-1]
+    fitted = isotonic_regression(genuine / weight, weights=weight).x
     fitted = np.clip(fitted, 1e-12, 1 - 1e-12)
     log10 = np.log10(fitted / (1 - fitted))
     if step:
         return sample.values, log10
     _, starts, block = np.unique(log10, return_index=True, return_inverse=True)
-    inner = weight[1:-1]
-    centres = np.bincount(block, inner * sample.values) / np.bincount(block, inner)
+    centres = np.bincount(block, weight * sample.values) / np.bincount(block, weight)
     return centres, log10[starts]
 
 
-def _logistic(sample: Sample, worth: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    """A straight line in log odds, cut off at what the sample can tell."""
+def _logistic(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """A straight line in log odds."""
     genuine = sample.genuine / sample.genuine.sum()
     impostor = sample.impostor / sample.impostor.sum()
     weight = genuine + impostor
@@ -146,8 +157,7 @@ def _logistic(sample: Sample, worth: tuple[float, float]) -> tuple[np.ndarray, n
         return float(value), np.array([slope.sum(), slope @ place])
 
     found = minimize(cost, np.array([0.0, 1.0]), jac=True, bounds=[(None, None), (0, None)])
-    log10 = (found.x[0] + found.x[1] * place) / np.log(10)
-    return sample.values, np.clip(log10, -np.log10(worth[0]), np.log10(worth[1]))
+    return sample.values, (found.x[0] + found.x[1] * place) / np.log(10)
 
 
 def _cllr(sample: Sample, log10: np.ndarray) -> float:

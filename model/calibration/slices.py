@@ -17,18 +17,25 @@ MIN_GROUP_PEOPLE = 20
 QUALITY_SHARES = (1 - (2 / 3) ** 0.5, 1 - (1 / 3) ** 0.5)
 """Photo quantiles that put a third of all pairs into each bin of the lower of two qualities."""
 
+TOO_POOR_SHARE = 1 / 200
+"""Of the calibration's photos: what is poorer than all but these has no known error rate."""
+
 
 def by_quality(
     collection: Collection, knots: np.ndarray, quality: np.ndarray, progress: Progress | None
 ) -> tuple[QualityBin, ...]:
-    """All pairs in three bins of about as many, by the lower quality of the two photos."""
+    """All pairs in three bins of about as many, by the lower quality of the two photos.
+
+    The lowest bin begins at `TOO_POOR_SHARE`, though it counts the few pairs below that too.
+    """
     quality = np.asarray(quality, float)[collection.order]
-    inner = np.unique(np.quantile(quality, QUALITY_SHARES))
-    inner = inner[(inner > quality.min()) & (inner <= quality.max())]
+    floor, *inner = np.quantile(quality, (TOO_POOR_SHARE, *QUALITY_SHARES))
+    inner = np.unique(inner)
+    inner = inner[(inner > floor) & (inner <= quality.max())]
     classes = np.searchsorted(inner, quality, side="right")
     numbers = np.arange(len(inner) + 1)
     counts = count_people(collection, knots, classes, np.minimum.outer(numbers, numbers), progress)
-    edges = np.r_[quality.min(), inner, quality.max()]
+    edges = np.r_[floor, inner, quality.max()]
     return tuple(
         QualityBin(float(low), float(high), error_curves(part))
         for low, high, part in zip(edges[:-1], edges[1:], counts, strict=True)

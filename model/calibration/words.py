@@ -29,8 +29,8 @@ def verdict_reasons(
     promise = one_in(verdict.target_fmr)
     if too_poor:
         reasons.append(
-            f"The poorer photo has quality {quality:.2f}, below any photo this model was "
-            "calibrated on, so nothing is known about its errors."
+            f"The poorer photo has quality {quality:.2f}; hardly any photo this model was "
+            "calibrated on is as poor, so its errors are not known."
         )
     elif verdict.decision == "same":
         reasons.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,8 +95,21 @@ def test_poor_photos_that_look_alike_need_a_higher_score(calibration) -> None:
     assert poor.threshold > good.threshold == accept
     assert (poor.decision, good.decision) == ("inconclusive", "same")
     assert any("raised" in reason for reason in poor.reasons)
-    worst = calibration.quality_bins[0].low
-    assert calibration.decide(0.99, 1e-2, quality=worst / 2).decision == "inconclusive"
+
+
+def test_a_photo_poorer_than_nearly_all_of_the_calibration_is_inconclusive() -> None:
+    vectors, labels, quality = faces(60, seed=5)
+    quality[0] = 1e-9
+    calibration = Calibration.fit(
+        vectors, labels, quality=quality, model_id="m", protocol="p", data_fingerprint="f"
+    )
+    floor = float(np.quantile(quality, 1 / 200))
+    poor = calibration.decide(0.99, 1e-2, quality=floor * 0.99)
+    assert poor.decision == "inconclusive"
+    assert "hardly any photo" in poor.reasons[0]
+    assert calibration.decide(0.99, 1e-2, quality=floor).decision == "same"
+    with pytest.raises(ValueError, match="quality is nan"):
+        calibration.decide(0.5, quality=float("nan"))
 
 
 def test_thresholds_keep_their_promise_for_people_never_seen(calibration) -> None:
@@ -154,6 +168,9 @@ def test_files_round_trip_and_name_their_model(calibration, tmp_path: Path) -> N
     with pytest.raises(BundleMismatch, match="mmmmmmmmmmmm"):
         Calibration.load(file, model_id="other")
     assert file.stat().st_size < 400_000
+    older = replace(calibration, code_version="0")
+    older.save(file)
+    assert Calibration.load(file).id == older.id != calibration.id
 
 
 def test_changed_newer_and_broken_files_are_refused(calibration, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from model.calibration import Calibration
 from model.calibration.likelihood import LikelihoodRatio, _cllr, fit_likelihood, reliability
 from model.calibration.scores import Sample
 from model.calibration.tail import Tail, fit_tail
@@ -23,7 +24,7 @@ KNOTS = np.linspace(-5, 9, 400)
 def test_ratios_are_those_of_the_two_densities(spread: float) -> None:
     """Of equal spreads the truth is a line; of unequal ones it is not, and isotonic must win."""
     learn, check = draw(1, spread=spread), draw(2, spread=spread)
-    found = fit_likelihood(learn, check, (3e4, 3e4), KNOTS)
+    found = fit_likelihood(learn, check, (1 / 3e4, 3e4), KNOTS)
     scores = np.linspace(0.9, 2.6, 9)
     truth = stats.norm.pdf(scores, 3, spread) / stats.norm.pdf(scores, 0, 1)
     np.testing.assert_allclose(np.log10(found.at(scores)), np.log10(truth), atol=0.2)
@@ -43,7 +44,7 @@ def test_cllr_is_its_definition_pair_by_pair() -> None:
 
 
 def test_useless_scores_cost_what_a_coin_costs() -> None:
-    found = fit_likelihood(draw(3, shift=0.0), draw(4, shift=0.0), (3e4, 3e4), KNOTS)
+    found = fit_likelihood(draw(3, shift=0.0), draw(4, shift=0.0), (1 / 3e4, 3e4), KNOTS)
     assert found.cllr == pytest.approx(1, abs=0.01)
     assert np.abs(np.log10(found.at(np.linspace(-1.5, 1.5, 7)))).max() < 0.15
 
@@ -51,10 +52,30 @@ def test_useless_scores_cost_what_a_coin_costs() -> None:
 def test_no_ratio_is_bolder_than_the_sample() -> None:
     rng = np.random.default_rng(5)
     apart = Sample.of(rng.uniform(5, 6, 300), rng.uniform(0, 1, 3000))
-    found = fit_likelihood(apart, apart, (50.0, 200.0), KNOTS)
+    found = fit_likelihood(apart, apart, (1 / 50, 200.0), KNOTS)
     assert found.at(6.0) <= 200 * 1.01
     assert found.at(0.0) >= 1 / 50 / 1.01
     assert found.at(6.0) > 50
+
+
+def test_provable_ratios_are_those_of_pairs_beyond_a_score() -> None:
+    """With 200 pairs of one person above and 1,000 of strangers below, none between."""
+    rng = np.random.default_rng(6)
+    made = {"model_id": "m", "protocol": "simulated", "data_fingerprint": "f"}
+    apart = Calibration.from_scores(rng.uniform(5, 6, 400), rng.uniform(0, 1, 2000), **made)
+    none_of = {n: 1 - 0.05 ** (1 / n) for n in (200, 1000)}
+    assert apart.likelihood_ratio(6) == pytest.approx((1 - none_of[200]) / none_of[1000], rel=0.02)
+    assert apart.likelihood_ratio(0) == pytest.approx(none_of[200] / (1 - none_of[1000]), rel=0.02)
+
+
+def test_a_few_strangers_at_the_top_forbid_a_large_ratio() -> None:
+    rng = np.random.default_rng(7)
+    same, apart = rng.normal(3, 1, 4000), np.r_[rng.normal(0, 1, 200_000), np.full(6, 9.0)]
+    found = Calibration.from_scores(
+        same, apart, model_id="m", protocol="simulated", data_fingerprint="f"
+    )
+    observed = max((same >= s).mean() / (apart >= s).mean() for s in np.linspace(0, 9, 200))
+    assert 100 < found.likelihood_ratio(9) <= observed
 
 
 def test_reliable_ratios_lie_on_the_diagonal_and_boasting_ones_do_not() -> None:

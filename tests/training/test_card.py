@@ -26,7 +26,10 @@ def run(loss: str, d_prime: float) -> dict[str, object]:
     figures = {"d_prime": d_prime, "eer": 0.05, "R@1": 0.9}
     return {
         "dataset": "faces", "split": "held_out", "loss": loss, "n": 300, "classes": 20,
-        "metrics": {name: {"value": value} for name, value in figures.items()},
+        "metrics": {
+            name: {"value": value, "low": 0.5 * value, "high": 1.1 * value}
+            for name, value in figures.items()
+        },
     }  # fmt: skip
 
 
@@ -52,7 +55,7 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
         groups=Strangers({"age": slices}, cut_off=0.25),
         compared=tuple(run(loss, d) for loss, d in (("pd", 2.0), ("pd", 2.2), ("arcface", 2.1))),
     )
-    facts = {"summary": "S.", "terms": "T.", "making": {"data": "drawn"}}
+    facts = {"summary": "S.", "terms": "T.", "caveat": "But.", "making": {"data": "drawn"}}
     card = write_card(bundle, calibration, figures, facts)
     unseen = figures.unseen
     assert "87.65% ± 1.23%" in card
@@ -63,8 +66,13 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert f"{slices[1].fnmr.value:.1%} [" in card
     assert "25% of them cut off" in card
     assert "- **data**: drawn" in card
-    assert "| arcface | 1 | 2.100 | 5.00% | 90.00% |" in card
-    assert "| pd | 2 | 2.100 ± 0.141 | 5.00% ± 0.00% | 90.00% ± 0.00% |" in card
+    assert "| arcface | 1 | 2.10 [1.05, 2.31] | 5.0% [2.5%, 5.5%] | 90.0% [45.0%, 99.0%] |" in card
+    assert "| pd | 2 | 2.10 ± 0.14 [1.00, 2.42] | 5.0% ± 0.0% [2.5%, 5.5%] |" in card
+    assert "## People never seen\n\nBut.\n" in card
+    search = calibration.search_threshold(1_000, 0.01)
+    assert f"| 1,000 | {search.threshold:.3f} | extrapolated, not supported |" in card
+    checked = figures.promises[0]
+    assert f"{checked.observed_fmr.trials:,} stranger pairs. A promise" in card
     stored = bundle.with_card(card, metrics=figures.to_dict(), pictures={"d.png": b"png"})
     again = Bundle.load(stored.path)
     assert again.card == card
