@@ -140,7 +140,7 @@ def _assemble(
     halves: list[Sample],
     everyone: Sample,
 ) -> Parts:
-    bounds = provable_ratios(curves[0].fmr, curves[0].fnmr)
+    bounds = provable_ratios(curves[2].fmr, curves[2].fnmr)
     ratio = fit_likelihood(halves[0], halves[1], bounds, knots)
     edges = np.linspace(everyone.values[0], knots[-1], 121)
     drawn = [

@@ -58,7 +58,7 @@ def fit_likelihood(
     Args:
         learn: Scores to learn from.
         check: Scores of other people.
-        bounds: Ratios that ``learn`` can prove, see :func:`provable_ratios`; none lies beyond.
+        bounds: No ratio lies beyond these, see :func:`provable_ratios`.
         knots: Ascending scores to which both samples are binned.
     """
     learn, check = _binned(learn, knots), _binned(check, knots)

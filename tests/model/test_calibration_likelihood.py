@@ -59,13 +59,13 @@ def test_no_ratio_is_bolder_than_the_sample() -> None:
 
 
 def test_provable_ratios_are_those_of_pairs_beyond_a_score() -> None:
-    """With 200 pairs of one person above and 1,000 of strangers below, none between."""
+    """With 400 pairs of one person above and 2,000 of strangers below, none between."""
     rng = np.random.default_rng(6)
     made = {"model_id": "m", "protocol": "simulated", "data_fingerprint": "f"}
     apart = Calibration.from_scores(rng.uniform(5, 6, 400), rng.uniform(0, 1, 2000), **made)
-    none_of = {n: 1 - 0.05 ** (1 / n) for n in (200, 1000)}
-    assert apart.likelihood_ratio(6) == pytest.approx((1 - none_of[200]) / none_of[1000], rel=0.02)
-    assert apart.likelihood_ratio(0) == pytest.approx(none_of[200] / (1 - none_of[1000]), rel=0.02)
+    none_of = {n: 1 - 0.05 ** (1 / n) for n in (400, 2000)}
+    assert apart.likelihood_ratio(6) == pytest.approx((1 - none_of[400]) / none_of[2000], rel=0.02)
+    assert apart.likelihood_ratio(0) == pytest.approx(none_of[400] / (1 - none_of[2000]), rel=0.02)
 
 
 def test_a_few_strangers_at_the_top_forbid_a_large_ratio() -> None:
