@@ -3,8 +3,9 @@
 Figures on a benchmark are clean only when none of its people were trained on. Names do not
 tell (some collections have none), faces do: each person's mean vector, and each loose face, is
 held against every face of the benchmark with a strong embedder. The list that is printed and
-saved goes straight into ``--exclude``. The default limit is deliberately low: dropping a
-stranger by mistake costs one person of thousands, keeping an overlap costs the figures.
+saved goes straight into ``--exclude``. Strangers are compared with every face of the benchmark
+too, so the default limit lies above the embedder's own threshold for one pair; what it misses
+depends on the embedder, and is for you to measure.
 """
 
 from __future__ import annotations

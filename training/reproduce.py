@@ -183,8 +183,9 @@ def _seeds(
 
 def _beside(out: Path, experiment: Experiment, results: Results) -> None:
     """Append the paper's table, with ours beside it."""
-    lines = ["", f"Paper ({experiment.setting}):", ""]
+    lines = ["", f"Paper: {experiment.setting}."]
     if experiment.paper:
+        lines.append("")
         names = [f"R@{k}" for k in metrics.KS]
         lines += ["| | " + " | ".join(f"{n} paper | {n} ours" for n in names) + " |"]
         lines += ["|" + "---|" * (2 * len(names) + 1)]

@@ -18,6 +18,8 @@ DISAGREES = 2.0
 
 def one_in(rate: float) -> str:
     """0.0001 as ``1 in 10,000``."""
+    if rate > 0.5:
+        return f"{round(100 * rate)} in 100"
     return f"1 in {round(1 / rate):,}" if rate > 0 else "0"
 
 
