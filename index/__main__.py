@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,10 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from index.crypto import key_from, new_key, parse_key
-from index.follow import compare, discard, open_index, rebuild, repair, save_cache
+from index.follow import compare, discard, open_index, place, rebuild, repair, save_cache
 from index.gallery import DATABASE_FILE, Gallery
 from index.vectors import VectorIndex
-from model.errors import FaceError, GalleryError
+from model.errors import FaceError, GalleryError, IndexUnavailable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,8 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         if arguments.command == "key":
-            print(new_key())
-            return 0
+            return _key(arguments.out)
+        _check_addresses(arguments)
         with _gallery(arguments) as gallery:
             return arguments.run(gallery, arguments)
     except FaceError as error:
@@ -34,7 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m index", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("key", help="print a fresh gallery key")
+    key = commands.add_parser("key", help="make a fresh gallery key")
+    key.add_argument(
+        "--out", type=Path, help="new file to keep it in, for its owner only (default: print it)"
+    )
 
     def command(name: str, run: Callable[..., int], text: str) -> argparse.ArgumentParser:
         child = commands.add_parser(name, help=text, description=text)
@@ -63,6 +67,45 @@ def _parser() -> argparse.ArgumentParser:
     import_.add_argument("--skip-existing", action="store_true", help="leave known people alone")
     import_.add_argument("--model-id", help="the model, to start a new gallery")
     return parser
+
+
+def _key(out: Path | None) -> int:
+    if out is None:
+        print(new_key())
+        return 0
+    try:
+        with open(out, "x", opener=_open_for_owner) as file:
+            print(new_key(), file=file)
+    except FileExistsError as error:
+        raise GalleryError(
+            f"{out} exists and may be the key of a gallery; choose another file."
+        ) from error
+    except OSError as error:
+        raise GalleryError(f"The key file {out} cannot be written: {error}.") from error
+    print(f"key written to {out}, which only its owner may read")
+    return 0
+
+
+def _open_for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _check_addresses(arguments: argparse.Namespace) -> None:
+    """Refuses addresses that name no index, and a move that would empty what it just filled."""
+    given = [getattr(arguments, name, None) for name in ("index", "source", "target")]
+    places = [_place(url) for url in given if url is not None]
+    if len(places) > len(set(places)):
+        raise GalleryError(
+            f"{arguments.source} and {arguments.target} are the same index; name another one to "
+            "move to."
+        )
+
+
+def _place(url: str) -> tuple[str, ...]:
+    try:
+        return place(url)
+    except ValueError as error:
+        raise IndexUnavailable(f"The index address {url!r} cannot be used: {error}.") from error
 
 
 def _gallery(arguments: argparse.Namespace) -> Gallery:

@@ -112,7 +112,7 @@ def parse_key(text: str, origin: str = "the given text") -> bytes:
             return key
     raise WrongKey(
         f"The gallery key in {origin} is not 32 bytes in base64 or hexadecimal. Make one with "
-        "`python -m index key`."
+        "`python -m index key --out FILE`."
     )
 
 

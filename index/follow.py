@@ -14,6 +14,7 @@ from index.faiss_cache import CACHE_FILE
 from index.faiss_index import FaissIndex
 from index.gallery import Gallery
 from index.milvus_index import MilvusIndex
+from index.milvus_url import MilvusAddress
 from index.records import Vectors
 from index.vectors import VectorIndex
 from model.errors import IndexUnavailable
@@ -21,6 +22,15 @@ from model.errors import IndexUnavailable
 log = logging.getLogger(__name__)
 
 EMBEDDED = ("auto", "faiss")
+
+
+def place(url: str) -> tuple[str, ...]:
+    """Where the index at an address keeps its vectors: equal for all spellings of one index.
+
+    Raises:
+        ValueError: If it is not the address of an index.
+    """
+    return ("faiss",) if url in EMBEDDED else MilvusAddress.parse(url).place
 
 
 def open_index(

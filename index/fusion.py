@@ -15,8 +15,8 @@ DEFAULT_FUSION: Fusion = "template"
 SEVERAL = 3.0
 """Strangers that a person with several photos stands for under ``template``. Thresholds are
 calibrated on pairs of photos, and the mean of a person's photos lies nearer to everyone than one
-photo does. Chosen on LFW DevTrain: people with three to ten photos there draw 2.2 to 2.7 times the false
-alarms of people with one, on average, with two different models. More photos were not measured."""
+photo does. Chosen on LFW DevTrain: people with three to ten photos there draw 2.2 to 2.7 times the
+false alarms of people with one, on average, with two models. More photos were not measured."""
 
 
 def strangers(fusion: Fusion, people: int, photos: int) -> int:

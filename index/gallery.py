@@ -141,7 +141,7 @@ class Gallery(GalleryReader):
         metadata: dict[str, Any] | None = None,
         consent: str | None = None,
     ) -> Person:
-        """Replaces those of name, metadata and consent that are given."""
+        """Replaces those of name, metadata and consent that are given, and erases the old ones."""
         with self._db.write() as connection:
             number = self._number(connection, person_id)
             person = self.get(person_id)
@@ -154,7 +154,10 @@ class Gallery(GalleryReader):
                 person.consent if consent is None else consent,
                 time.time(),
             )
-            return self.get(person_id)
+            identity.begin_log_erasure(connection)
+            person = self.get(person_id)
+        self._finish_erasure()
+        return person
 
     def merge(self, keep_id: str, gone_id: str) -> Person:
         """Moves all photos of ``gone_id`` to ``keep_id`` and erases the emptied person.
@@ -245,17 +248,19 @@ class Gallery(GalleryReader):
         return vector.astype("<f2")
 
     def _finish_erasure(self) -> tuple[tuple[str, ...], bool]:
-        """Deletes cache files and empties the log, if an erasure is waiting for that."""
+        """Deletes voided cache files and empties the log, if an erasure is waiting for that."""
         if self._db.writing:
             return (), False
         with self._db.read() as connection:
-            if not identity.erasure_pending(connection):
-                return (), True
-        files = tuple(sorted(path.name for path in self.folder.glob(CACHE_PATTERN)))
+            waiting = identity.waiting_erasures(connection)
+        if not waiting:
+            return (), True
+        caches = self.folder.glob(CACHE_PATTERN) if identity.CACHE_MARK in waiting else ()
+        files = tuple(sorted(path.name for path in caches))
         for name in files:
             (self.folder / name).unlink(missing_ok=True)
         complete = self._db.truncate_log()
         if complete:
             with self._db.write() as connection:
-                identity.end_erasure(connection)
+                identity.end_erasures(connection, waiting)
         return files, complete

@@ -12,6 +12,14 @@ from model.errors import BundleMismatch, GalleryError, WrongKey
 
 _PROOF = b"the key of this gallery"
 
+CACHE_MARK = "erasure"
+"""Where an erasure is noted until voided cache files are deleted and the log is empty."""
+
+LOG_MARK = "log_erasure"
+"""The same for one that only the log has to forget."""
+
+Marks = dict[str, str | int | bytes | None]
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -138,17 +146,25 @@ def begin_erasure(connection: sqlite3.Connection, facts: Facts) -> None:
     """Makes every index cache written so far unreadable and asks for the log to be emptied."""
     _, stored = facts.vault.create()
     connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (stored, facts.cache_slot))
-    write_meta(connection, "erasure", 1)
+    write_meta(connection, CACHE_MARK, uuid.uuid4().hex)
 
 
-def erasure_pending(connection: sqlite3.Connection) -> bool:
-    """Whether old bytes may still lie in the log or in cache files."""
-    return bool(read_meta(connection, "erasure"))
+def begin_log_erasure(connection: sqlite3.Connection) -> None:
+    """Asks for the log to be emptied, after a change of what no index cache holds."""
+    write_meta(connection, LOG_MARK, uuid.uuid4().hex)
 
 
-def end_erasure(connection: sqlite3.Connection) -> None:
-    """Notes that nothing erased is left in the log or in cache files."""
-    write_meta(connection, "erasure", 0)
+def waiting_erasures(connection: sqlite3.Connection) -> Marks:
+    """Marks of erasures whose old bytes may still lie in the log or in cache files."""
+    marks = {name: read_meta(connection, name) for name in (CACHE_MARK, LOG_MARK)}
+    return {name: mark for name, mark in marks.items() if mark}
+
+
+def end_erasures(connection: sqlite3.Connection, done: Marks) -> None:
+    """Takes marks off, but for one that another erasure has replaced since it was read."""
+    for name, mark in done.items():
+        if read_meta(connection, name) == mark:
+            write_meta(connection, name, 0)
 
 
 def add_secret(connection: sqlite3.Connection, stored: bytes) -> int:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN_VARIABLE = "MILVUS_TOKEN"
@@ -38,6 +39,12 @@ class MilvusAddress:
     @property
     def lite(self) -> bool:
         return not self.uri.startswith(("http://", "https://"))
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Server or file, database and collection: equal for all spellings of one collection."""
+        uri = str(Path(self.uri).resolve()) if self.lite else self.uri
+        return uri, self.database or "default", self.collection
 
     @classmethod
     def parse(cls, url: str, environment: Mapping[str, str] | None = None) -> MilvusAddress:

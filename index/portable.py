@@ -148,17 +148,17 @@ def read(gallery: Gallery, path: Path, key: bytes | None, existing: str = "error
         raise ValueError(f"existing must be 'error' or 'skip', got {existing!r}")
     try:
         with _opened(path, key) as archive:
-            manifest = _verify(archive, path)
+            manifest = _verify(archive, path.name)
             if manifest["model_id"] != gallery.model_id:
                 raise BundleMismatch(
-                    f"The export {path} holds embeddings of the model {manifest['model_id']}, "
+                    f"The export {path.name} holds embeddings of the model {manifest['model_id']}, "
                     f"the gallery those of {gallery.model_id}.",
                     gallery=gallery.model_id,
                     model=manifest["model_id"],
                 )
-            return _import(gallery, archive, manifest, path, existing)
+            return _import(gallery, archive, manifest, path.name, existing)
     except _UNREADABLE as error:
-        raise GalleryError(f"The export {path} cannot be read: {error}.") from error
+        raise GalleryError(f"The export {path.name} cannot be read: {error}.") from error
 
 
 @contextmanager
@@ -167,26 +167,26 @@ def _opened(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
         if not is_sealed(path):
             yield zipfile.ZipFile(file)
         elif key is None:
-            raise WrongKey(f"The export {path} is encrypted; open the gallery with its key.")
+            raise WrongKey(f"The export {path.name} is encrypted; open the gallery with its key.")
         else:
             yield zipfile.ZipFile(io.BufferedReader(SealedReader(file, key), 1 << 20))
 
 
-def _verify(archive: zipfile.ZipFile, path: Path) -> dict:
+def _verify(archive: zipfile.ZipFile, file: str) -> dict:
     """Checks every member against the manifest before anything is used."""
     if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
         # What is stored as it is cannot unfold to more than was sent.
-        raise GalleryError(f"The export {path} was packed by another program; use the original.")
+        raise GalleryError(f"The export {file} was packed by another program; use the original.")
     manifest = json.loads(archive.read("manifest.json"))
     if manifest["format"] != FORMAT or manifest["version"] > VERSION:
-        raise GalleryError(f"The export {path} was written by a newer program; use that one.")
+        raise GalleryError(f"The export {file} was written by a newer program; use that one.")
     names = set(archive.namelist()) - {"manifest.json"}
     if names != set(manifest["sha256"]):
-        raise GalleryError(f"The export {path} is damaged: its list of contents does not fit.")
+        raise GalleryError(f"The export {file} is damaged: its list of contents does not fit.")
     for name, wanted in manifest["sha256"].items():
         with archive.open(name) as member:
             if hashlib.file_digest(member, "sha256").hexdigest() != wanted:
-                raise GalleryError(f"The export {path} is damaged: {name} has a wrong checksum.")
+                raise GalleryError(f"The export {file} is damaged: {name} has a wrong checksum.")
     return manifest
 
 
@@ -206,15 +206,15 @@ def _checked_photo(photo: dict) -> dict:
 
 
 def _import(
-    gallery: Gallery, archive: zipfile.ZipFile, manifest: dict, path: Path, existing: str
+    gallery: Gallery, archive: zipfile.ZipFile, manifest: dict, file: str, existing: str
 ) -> int:
     rows_of: dict[str, list[tuple[int, dict]]] = {}
     with archive.open("photos.jsonl") as lines:
         for row, line in enumerate(lines):
             photo = _checked_photo(json.loads(line))
             rows_of.setdefault(photo.pop("person_id"), []).append((row, photo))
-    with archive.open("embeddings.npy") as file:
-        vectors = np.lib.format.read_array(file, allow_pickle=False)
+    with archive.open("embeddings.npy") as member:
+        vectors = np.lib.format.read_array(member, allow_pickle=False)
     pictures = set(archive.namelist())
     added = 0
     with gallery.batch(), archive.open("people.jsonl") as lines:
@@ -224,8 +224,8 @@ def _import(
                 if existing == "skip":
                     continue
                 raise GalleryError(
-                    f"The person {person['id']} of the export {path} is in the gallery already. "
-                    "Import with existing='skip' to leave such people as they are."
+                    f"{person['name']} of the export {file} is in the gallery already. "
+                    "Choose to leave people who are here as they are, and import again."
                 )
             photos = [
                 NewPhoto(

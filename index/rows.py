@@ -79,7 +79,7 @@ def update_person(
     consent: str,
     now: float,
 ) -> None:
-    """Writes a person's profile again, under a fresh secret so that the old one is gone."""
+    """Writes a person's profile again, under a fresh secret that overwrites the old one."""
     secret, stored = facts.vault.create()
     connection.execute(
         "UPDATE secrets SET value = ? WHERE id = (SELECT secret FROM people WHERE number = ?)",

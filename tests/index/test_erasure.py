@@ -35,6 +35,13 @@ def secrets_of(gallery: Gallery, person_id: str) -> list[bytes]:
         return [row[0] for row in rows]
 
 
+def profile_of(gallery: Gallery, person_id: str) -> bytes:
+    """A person's sealed profile as stored."""
+    with gallery._db.read() as connection:
+        found = connection.execute("SELECT profile FROM people WHERE id = ?", (person_id,))
+        return found.fetchone()[0]
+
+
 def traces(name: str, photos: list[NewPhoto]) -> list[bytes]:
     found = [name.encode()]
     for photo in photos:
@@ -143,6 +150,67 @@ def test_removing_a_photo_and_merging_erase_too(tmp_path: Path, faces: Faces) ->
         assert secret in content(tmp_path)
         assert gallery.remove_photo(photo).complete
         assert secret not in content(tmp_path)
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "sealed"])
+def test_a_new_name_erases_the_old_one(tmp_path: Path, faces: Faces, key: bytes | None) -> None:
+    with Gallery.open(tmp_path, model_id=MODEL, key=key) as gallery:
+        person = gallery.enroll("Old Name", faces.photos(0))
+        PeopleSearch.open(gallery).save()
+        cache = (tmp_path / "index.cache").read_bytes()
+
+        old = [secrets_of(gallery, person.id)[0], profile_of(gallery, person.id)]
+        assert all(trace in content(tmp_path) for trace in old)
+        gallery.rename(person.id, "New Name")
+        assert [trace for trace in old if trace in content(tmp_path)] == []
+
+        old = [secrets_of(gallery, person.id)[0], profile_of(gallery, person.id)]
+        with gallery.batch():
+            gallery.update(person.id, metadata={"room": 12}, consent="by letter")
+        assert [trace for trace in old if trace in content(tmp_path)] == []
+
+        # The cache holds no names, so it need not be built again.
+        assert (tmp_path / "index.cache").read_bytes() == cache
+        assert len(PeopleSearch.open(gallery).index) == 3
+
+
+def test_a_new_name_does_not_hide_a_waiting_erasure(
+    tmp_path: Path, faces: Faces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gallery.open(tmp_path, model_id=MODEL) as gallery:
+        gone = gallery.enroll("Ada", faces.photos(0))
+        kept = gallery.enroll("Bob", faces.photos(1))
+        PeopleSearch.open(gallery).save()
+        keys = secrets_of(gallery, gone.id)
+        with monkeypatch.context() as patch:
+            patch.setattr(gallery, "_finish_erasure", lambda: ((), False))
+            gallery.forget(gone.id)
+        gallery.rename(kept.id, "Bill")
+        assert not (tmp_path / "index.cache").exists()
+        assert all(secret not in content(tmp_path) for secret in keys)
+
+
+def test_an_erasure_begun_while_another_ends_is_not_forgotten(
+    tmp_path: Path, faces: Faces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Gallery.open(tmp_path, model_id=MODEL) as gallery:
+        first, second = (gallery.enroll(name, faces.photos(n)) for n, name in enumerate("AB"))
+        keys = secrets_of(gallery, second.id)
+        other = Gallery.open(tmp_path, model_id=MODEL)
+        truncate = gallery._db.truncate_log
+
+        def truncate_then_forget() -> bool:
+            done = truncate()
+            with monkeypatch.context() as patch:
+                patch.setattr(other, "_finish_erasure", lambda: ((), False))
+                other.forget(second.id)
+            return done
+
+        monkeypatch.setattr(gallery._db, "truncate_log", truncate_then_forget)
+        gallery.forget(first.id)
+        other._finish_erasure()
+        assert all(secret not in content(tmp_path) for secret in keys)
+        other.close()
 
 
 def test_erasure_held_up_by_a_reader_is_reported_and_finished_later(

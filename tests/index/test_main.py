@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,67 @@ def test_move_to_milvus_and_back(
     assert main(["move", "--data", str(folder), "--from", url, "--to", "faiss"]) == 0
     assert "emptied" in capsys.readouterr().out
     assert (folder / "index.cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("faiss", "faiss"),
+        ("faiss", "auto"),
+        ("milvus://nowhere/faces", "milvus://nowhere:19530/faces/?index=HNSW"),
+    ],
+)
+def test_a_move_into_itself_is_refused_and_changes_nothing(
+    folder: Path, source: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["sync", "--data", str(folder)])
+    before = (folder / "index.cache").read_bytes()
+    capsys.readouterr()
+    assert main(["move", "--data", str(folder), "--from", source, "--to", target]) == 1
+    output = capsys.readouterr()
+    assert "are the same index" in output.err
+    assert output.out == ""
+    assert (folder / "index.cache").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["stats", "--index", "nonsense"],
+        ["sync", "--index", ""],
+        ["rebuild", "--index", "milvus://host/x?replicas=two"],
+        ["move", "--to", "nonsense"],
+        ["move", "--from", "nonsense", "--to", "faiss"],
+    ],
+)
+def test_an_address_of_no_index_is_one_sentence(
+    folder: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--data", str(folder)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error (index_unavailable): The index address ")
+    assert error.count("\n") == 1
+    assert not (folder / "index.cache").exists()
+
+
+def test_a_key_file_is_for_its_owner_and_never_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gallery.key"
+    usual = os.umask(0o022)
+    try:
+        assert main(["key", "--out", str(file)]) == 0
+    finally:
+        os.umask(usual)
+    text = file.read_text()
+    assert len(parse_key(text)) == 32
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert text.strip() not in capsys.readouterr().out
+    assert main(["key", "--out", str(file)]) == 1
+    assert "exists" in capsys.readouterr().err
+    assert file.read_text() == text
+    assert main(["key", "--out", str(tmp_path / "no" / "folder")]) == 1
+    assert "cannot be written" in capsys.readouterr().err
 
 
 def test_errors_are_sentences_and_a_status(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from index.milvus_url import MilvusAddress
@@ -25,6 +27,22 @@ def test_defaults() -> None:
     assert MilvusAddress.parse("milvus://[::1]/x", {}).uri == "http://[::1]:19530"
     lite = MilvusAddress.parse("milvus-lite:/tmp/a.db?collection=c", {})
     assert (lite.uri, lite.collection, lite.lite) == ("/tmp/a.db", "c", True)
+
+
+def test_spellings_of_one_collection_have_one_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def places(*urls: str) -> int:
+        return len({MilvusAddress.parse(url, {}).place for url in urls})
+
+    assert places("milvus://Host", "milvus://host:19530/faces/?db=default&index=FLAT") == 1
+    assert places("milvus-lite:a.db", f"milvus-lite:{tmp_path}/x/../a.db/") == 1
+    assert (
+        places("milvus://a", "milvus://b", "milvus://a:1", "milvus://a/x", "milvus://a?db=x") == 5
+    )
+    assert places("milvus-lite:a.db", "milvus-lite:b.db", "milvus-lite:a.db?collection=c") == 3
 
 
 @pytest.mark.parametrize(
