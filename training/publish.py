@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,11 @@ import numpy as np
 from tqdm import tqdm
 
 from model.bundle import Bundle, save_network
+from model.bundle_files import replace_folder
 from model.calibration import Calibration
+from model.calibration.calibration import MAX_PHOTOS
 from model.calibration.check import check_promises
+from model.calibration.fit import draw_photos
 from model.embedder import Embedder
 from model.errors import BundleError
 from model.quality import judge
@@ -51,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spared", type=float, help="what --spare of distill left out of UTKFace; 1 for all of it"
     )
     parser.add_argument(
-        "--facts", type=Path, required=True, help="JSON: summary, terms, making; for the card"
+        "--facts",
+        type=Path,
+        required=True,
+        help="JSON for the card: summary, terms, making, and a caveat if there is one",
     )
     parser.add_argument(
         "--compared", type=Path, nargs="*", default=[], metavar="RUN",
@@ -89,11 +94,7 @@ def run(args: argparse.Namespace) -> int:
         pictures={"distributions.png": png(plots.score_histograms({"LFW DevTest": sample}))},
     )
     _compare(bundle, crops, vectors)
-    retired = args.out.with_name(f".{args.out.name}-old")
-    if args.out.exists():
-        args.out.rename(retired)
-    draft.rename(args.out)
-    shutil.rmtree(retired, ignore_errors=True)
+    replace_folder(draft, args.out)
     bundle = Bundle.load(args.out)
     print(f"{bundle.card}\npublished {args.out}, model {bundle.model_id[:12]}")
     return 0
@@ -142,6 +143,7 @@ def _measure(
     lost = ~(crops.found[pairs.first] & crops.found[pairs.second])
     accuracy, error = metrics.ten_fold(np.where(lost, -1.0, scores), pairs.same, pairs.fold)
     threshold = calibration.threshold(WEAKNESS_TARGET).threshold
+    drawn = draw_photos(labels, MAX_PHOTOS, seed=0)
     return Figures(
         unseen=metrics.evaluate(unseen, labels),
         view2_accuracy=accuracy,
@@ -151,7 +153,12 @@ def _measure(
         weakness_target=WEAKNESS_TARGET,
         weaknesses={
             name: by_measure(
-                unseen, labels, crops.measures[measure][rows], edges, threshold, high_is_bad=bad
+                unseen[drawn],
+                labels[drawn],
+                crops.measures[measure][rows[drawn]],
+                edges,
+                threshold,
+                high_is_bad=bad,
             )
             for name, measure, edges, bad in MEASURES
         },
