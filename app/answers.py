@@ -185,7 +185,7 @@ class PersonAnswer(PersonOut, Answer):
 
 
 class PeopleAnswer(Answer):
-    people: list[PersonOut] = Field(description="By name.")
+    people: list[PersonOut] = Field(description="Oldest first.")
     total: int = Field(description="People in the whole gallery.")
 
 

@@ -26,6 +26,7 @@ def create(service: FaceService) -> FastAPI:
         description="Every answer carries a measured error rate.",
         version="1",
         redoc_url=None,
+        redirect_slashes=False,
         openapi_url="/openapi.json",
     )
     app.state.desk = desk
@@ -50,19 +51,17 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
-        fields = [
-            {"field": ".".join(map(str, each["loc"][1:])), "message": each["msg"]}
-            for each in error.errors()
-        ]
-        first = fields[0]
-        message = f"{first['field']!r} is not right: {first['message']}."
-        return errors.answer(errors.Invalid(message, fields=fields))
+        found = [{**each, "loc": each["loc"][1:]} for each in error.errors()]
+        return errors.answer(errors.invalid(found))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+        code, message = {
+            404: ("not_found", "There is nothing at this address; /docs lists what there is."),
+            405: ("method_not_allowed", f"This address does not take {request.method}; see /docs."),
+        }.get(error.status_code, ("http_error", f"{error.detail}."))
         headers = dict(error.headers or {})
-        return errors.plain_answer(error.status_code, code, f"{error.detail}.", headers=headers)
+        return errors.plain_answer(error.status_code, code, message, headers=headers)
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

@@ -45,14 +45,18 @@ class AuditLog:
             log.flush()
 
     def check(self) -> int | None:
-        """The number of the first line that does not follow from the one before, or None."""
+        """The first line that is damaged or does not follow from the one before, or None.
+
+        Returns:
+            The line's number, from 1.
+        """
         if self.file is None or not self.file.exists():
             return None
         previous = b""
         with self.file.open("rb") as log:
             for number, line in enumerate(log, start=1):
                 line = line.rstrip(b"\n")
-                if json.loads(line)["previous"] != _digest(previous):
+                if _named_before(line) != _digest(previous):
                     return number
                 previous = line
         return None
@@ -75,6 +79,14 @@ def _last_line(log: Any) -> bytes:
     start = max(0, end - 65536)
     log.seek(start)
     return log.read().rstrip(b"\n").rpartition(b"\n")[2]
+
+
+def _named_before(line: bytes) -> Any:
+    """The digest a line has of the one before it; None for a damaged line."""
+    try:
+        return json.loads(line)["previous"]
+    except (KeyError, RecursionError, TypeError, ValueError):
+        return None
 
 
 def _digest(line: bytes) -> str:

@@ -42,6 +42,12 @@ class NotAllowed(FaceError):
     code = "not_allowed"
 
 
+class DamagedKeys(FaceError):
+    """The file of keys cannot be read; nobody gets in."""
+
+    code = "damaged_keys"
+
+
 @dataclass(frozen=True)
 class Principal:
     """Someone acting: the name that goes to the audit log, and the highest scope."""
@@ -87,6 +93,9 @@ class KeyStore:
         required: Whether a key is needed even while there is none; so when serving beyond
             this machine. Once there was a key it stays so: revoking the last one closes the
             door instead of opening it, until the program starts anew.
+
+    Raises:
+        DamagedKeys: The file is there but cannot be read. So for every method.
     """
 
     def __init__(self, file: Path, *, required: bool = False) -> None:
@@ -218,11 +227,20 @@ class KeyStore:
             return
         stamp = (status.st_mtime_ns, status.st_ino)
         if stamp != self._stamp:
-            entries = json.loads(self.file.read_text(encoding="utf-8"))
-            self._keys = {entry["name"]: Key(**entry) for entry in entries}
+            self._keys = {key.name: key for key in self._stored()}
             self._required = self._required or bool(self._keys)
             self._stamp = stamp
             self._seen.clear()
+
+    def _stored(self) -> list[Key]:
+        try:
+            return [Key(**entry) for entry in json.loads(self.file.read_text(encoding="utf-8"))]
+        except (OSError, TypeError, ValueError) as error:
+            # The message may reach someone who is not logged in: no path, no contents.
+            raise DamagedKeys(
+                f"The keys in {self.file.name!r} cannot be read. Bring the file back from a "
+                "backup, or remove it and make new keys: python -m app keys add NAME."
+            ) from error
 
     def _write(self, keys: list[Key]) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

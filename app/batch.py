@@ -21,8 +21,9 @@ from app.core import Core
 from app.enrollment import Prepared
 from app.looking import Look, lookers
 from app.report import Line
-from app.results import DetectedFace, PhotoResult, Upload
+from app.results import DetectedFace, Enrollment, PhotoResult, Upload
 from app.sources import Item
+from index.crypto import name_key
 from model.detect import ChoicePolicy
 from model.errors import FaceError
 
@@ -123,20 +124,25 @@ class BatchEnroller:
         except FaceError as error:
             return _Looked(item, "", problem=enrollment.failed(item.file, error))
         digest = hashlib.sha256(data).hexdigest()
-        if stored := self.core.gallery.photos_with_hash(digest):
-            return _Looked(item, digest, problem=self._known(item, stored[0].person_id))
+        if known := self._known(item, digest):
+            return _Looked(item, digest, problem=known)
         found = look(data, item.file)
         if isinstance(found, PhotoResult):
-            return _Looked(item, digest, problem=found)
+            return _Looked(item, digest, problem=_for_batches(found))
         return _Looked(item, digest, found)
 
-    def _known(self, item: Item, person_id: str) -> PhotoResult:
-        owner = self.core.gallery.get_many([person_id]).get(person_id)
+    def _known(self, item: Item, digest: str) -> PhotoResult | None:
+        """The result of a photo whose very content is stored; None for another."""
+        stored = self.core.gallery.photos_with_hash(digest)
+        if not stored:
+            return None
+        photo = stored[0]
+        owner = self.core.gallery.get_many([photo.person_id]).get(photo.person_id)
         name = owner.name if owner else "someone"
-        status = "already" if name == item.name else "duplicate"
+        status = "already" if name_key(name) == name_key(item.name) else "duplicate"
         return PhotoResult(
-            item.file, status, f"This very photo is stored already, for {name}.",
-            details={"person_id": person_id},
+            item.file, status, f"This very photo is stored already, for {name}.", photo.id,
+            details={"person_id": photo.person_id},
         )  # fmt: skip
 
     def _embed(self, batch: Sequence[_Looked]) -> tuple[Sequence[_Looked], np.ndarray]:
@@ -160,32 +166,48 @@ class BatchEnroller:
         return Prepared(upload, photo, each.face)
 
     def _store_person(self, name: str, group: list[tuple[_Looked, Prepared]]) -> list[Line]:
-        item = group[0][0].item
         prepared = [each for _, each in group]
+        person_id = None
         try:
             if self.dry_run:
                 results = self._would_be(name, prepared)
-                person_id = None
             else:
-                result = enrollment.store(
-                    self.core,
-                    name,
-                    prepared,
-                    consent=item.consent,
-                    metadata=item.metadata,
-                    overrides=self.overrides,
-                    person_id=self._ids.get(name),
-                )
+                result = self._stored(name, prepared, group[0][0].item)
                 results, person_id = result.photos, result.person_id
-                if result.accepted:
-                    self._ids[name] = person_id
         except FaceError as error:
-            person_id = None
             results = [
                 each.problem or PhotoResult(each.upload.name, "conflict", error.message)
                 for each in prepared
             ]
-        return [_line(each, name, person_id) for each in results]
+        return [
+            _line(self._settled(looked, result), name, person_id)
+            for (looked, _), result in zip(group, results, strict=True)
+        ]
+
+    def _settled(self, looked: _Looked, result: PhotoResult) -> PhotoResult:
+        """A photo given twice for one person is ``already`` stored, by its first copy."""
+        if result.status != "duplicate":
+            return result
+        if self.dry_run and "person_id" not in result.details:
+            return replace(result, status="already")
+        return self._known(looked.item, looked.digest) or result
+
+    def _stored(self, name: str, prepared: list[Prepared], item: Item) -> Enrollment:
+        known = self._ids.get(name)
+        # People who are there already keep their facts; app.facts adds what they lack.
+        new = known is None and not self.core.gallery.find_by_name(name)
+        result = enrollment.store(
+            self.core,
+            name,
+            prepared,
+            consent=item.consent if new else "",
+            metadata=item.metadata,
+            overrides=self.overrides,
+            person_id=known,
+        )
+        if result.accepted:
+            self._ids[name] = result.person_id
+        return result
 
     def _would_be(self, name: str, prepared: list[Prepared]) -> list[PhotoResult]:
         photos = [each.photo for each in prepared if each.photo]
@@ -203,6 +225,17 @@ class BatchEnroller:
                 would = enrollment.accepted(each, None, name, {})
                 results.append(replace(would, message=f"{each.upload.name} would be stored."))
         return results
+
+
+def _for_batches(result: PhotoResult) -> PhotoResult:
+    """In a batch nobody can point at a face; the message names what can be done."""
+    if result.status != "several_faces":
+        return result
+    message = (
+        f"There are {result.details['count']} faces in {result.name!r}; --faces largest_central "
+        "takes the largest and most central one."
+    )
+    return replace(result, message=message)
 
 
 def _line(result: PhotoResult, name: str, person_id: str | None) -> Line:

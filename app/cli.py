@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from app.exits import INTERRUPTED, USAGE, code_of
+from app.exits import INTERRUPTED, USAGE, Unexpected, code_of
 from app.settings import Settings
 from model.errors import FaceError
 
 EXIT_CODES = """exit codes:
   verify  0 same, 1 different, 2 inconclusive
   search  0 every face is known, 1 at least one is not
+  audit   0 the log is whole, 1 a line is damaged, changed or missing
   errors  3 wrong usage or setting, 4 a photo cannot be used, 5 several faces and no choice,
           6 the gallery refuses, 7 model, calibration or index not usable, 8 anything else,
           130 interrupted
@@ -33,14 +36,37 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.run(settings_of(options), options)
-    except FaceError as error:
-        print(f"{error.message}", file=sys.stderr)
-        return code_of(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except Exception as error:
+        return failed(error, as_json=getattr(options, "json", False))
+
+
+def failed(error: Exception, *, as_json: bool = False) -> int:
+    """Say what went wrong; returns the exit code.
+
+    Args:
+        error: Any. Left alone, Python would end with 1, which means "different people" here.
+        as_json: Print the API's form of the error to standard output as well.
+    """
+    known = error if isinstance(error, FaceError) else _unexpected(error)
+    print(known.message, file=sys.stderr)
+    if as_json:
+        from app.errors import described
+
+        body = described(known.code, known.message, known.details)
+        print(json.dumps(body, indent=2, ensure_ascii=False, default=str))
+    return code_of(known)
+
+
+def _unexpected(error: Exception) -> Unexpected:
+    if sys.flags.dev_mode:
+        traceback.print_exception(error)
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    return Unexpected(f"Something went wrong here: {words}. Run python -X dev -m app to see where.")
 
 
 def common_options() -> Parser:
@@ -63,16 +89,20 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def positive(text: str) -> int:
     """A whole number of at least 1, for argparse."""
-    if int(text) < 1:
-        raise ValueError(text)
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
 def rate(text: str) -> float:
     """A number between 0 and 1, for argparse."""
-    if not 0 < float(text) < 1:
-        raise ValueError(text)
-    return float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below 1")
+    return value
 
 
 def _parser() -> Parser:
@@ -177,6 +207,7 @@ def _forget(settings: Settings, options: argparse.Namespace) -> int:
 def _add_key(settings: Settings, options: argparse.Namespace) -> int:
     from app.auth import KeyStore
 
+    settings.prepare()
     try:
         secret = KeyStore(settings.keys_file).add(options.name, options.scope)
     except ValueError as error:
@@ -215,5 +246,8 @@ def _check_audit(settings: Settings, options: argparse.Namespace) -> int:
     if broken is None:
         print("The audit log is unbroken.")
         return 0
-    print(f"Line {broken} of {settings.audit_file} does not follow from the line before.")
+    print(
+        f"Line {broken} of {settings.audit_file} is damaged, or does not follow from the line "
+        "before."
+    )
     return 1

@@ -16,8 +16,9 @@ from app.settings import Settings
 from model.errors import BadImage, IndexUnavailable, SeveralFaces, UnknownPerson
 
 if TYPE_CHECKING:
+    from app.results import Verification
     from index.gallery import Gallery
-    from index.records import Erased
+    from index.records import Erased, Person
 
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
@@ -35,7 +36,12 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
         )
         model = service.core.bundle.name
     if result.choice_needed:
-        return _ask_for_choice(result, options)
+        if not options.json:
+            _list_pairs(result)
+        raise SeveralFaces(
+            "There are several faces. Say which are meant with --face-a and --face-b.",
+            **present.choice(result),
+        )
     if options.json:
         _print_json(present.verified(result, model).model_dump(mode="json", exclude={"request_id"}))
     else:
@@ -84,8 +90,10 @@ def search(settings: Settings, options: argparse.Namespace) -> int:
 
 def people(settings: Settings, options: argparse.Namespace) -> int:
     """List the gallery; needs no model."""
-    with _gallery(settings) as gallery:
-        found = gallery.people(limit=1_000_000, query=options.query)
+    found = []
+    if settings.gallery_folder.exists():
+        with _gallery(settings) as gallery:
+            found = gallery.people(limit=1_000_000, query=options.query)
     if options.json:
         _print_json([{"id": each.id, "name": each.name, "photos": each.photos} for each in found])
         return 0
@@ -113,9 +121,8 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
                 f"{ids}."
             )
         person = found[0]
-        if not options.yes and not _confirmed(person.name, person.photos):
-            print("Nothing was erased.")
-            return exits.USAGE
+        if not options.yes:
+            _confirm(person, options)
         erased = gallery.forget(person.id)
         if settings.index.startswith("milvus"):
             erased = _from_milvus_too(gallery, settings.index, erased)
@@ -126,7 +133,11 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
         _print_json({"person_id": erased.person_id, "photos": erased.photos,
                      "thumbnails": erased.thumbnails, "complete": erased.complete})  # fmt: skip
     else:
-        print(f"Erased {person.name}: {erased.photos} photos, {erased.thumbnails} thumbnails.")
+        photos, thumbnails = (
+            _counted(erased.photos, "photo"),
+            _counted(erased.thumbnails, "thumbnail"),
+        )
+        print(f"Erased {person.name}: {photos}, {thumbnails}.")
         if not erased.complete:
             print("Some traces are left: another program reads the gallery, or the search engine "
                   "is away. They go with the next write, sync or start.")  # fmt: skip
@@ -173,27 +184,25 @@ def _read(path: Path, settings: Settings) -> bytes:
         raise BadImage(f"{str(path)!r} cannot be read: {error.strerror}.") from error
 
 
-def _ask_for_choice(result: Any, options: argparse.Namespace) -> int:
-    from app import present
-
-    if options.json:
-        _print_json({"error": {"code": SeveralFaces.code, "details": present.choice(result)}})
-        return exits.SEVERAL
-    print("There are several faces. Say which are meant with --face-a and --face-b.")
+def _list_pairs(result: Verification) -> None:
     for pair in result.pairs:
         print(
             f"  --face-a {pair.face_a} --face-b {pair.face_b}: {pair.verdict.decision}, "
             f"score {pair.verdict.score:.4f}"
         )
-    return exits.SEVERAL
 
 
-def _confirmed(name: str, photos: int) -> bool:
-    if not sys.stdin.isatty():
-        print("Add --yes to erase without being asked.", file=sys.stderr)
-        return False
-    return input(f"Erase {name} and {photos} photos for good? [y/N] ").strip().lower() == "y"
+def _confirm(person: Person, options: argparse.Namespace) -> None:
+    if options.json or not sys.stdin.isatty():
+        raise exits.WrongUsage("Nothing was erased. Add --yes to erase without being asked.")
+    answer = input(f"Erase {person.name} and {_counted(person.photos, 'photo')} for good? [y/N] ")
+    if answer.strip().lower() != "y":
+        raise exits.WrongUsage("Nothing was erased.")
 
 
 def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

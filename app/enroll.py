@@ -10,16 +10,22 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app import exits
-from app.cli import Parser, common_options, positive, settings_of
-from app.report import Report
+from app.cli import Parser, common_options, failed, positive, settings_of
+from app.report import Line, Report
 from app.results import OVERRIDABLE
 from app.settings import Settings
-from app.sources import Item, open_source
-from model.errors import FaceError
+from app.sources import BadSource, Item, open_source
 
-STORED = ("accepted", "already")
+if TYPE_CHECKING:
+    from app.batch import BatchEnroller
+
+DRY_RUN = (
+    "This was a dry run: nothing is stored. Photos were compared with the gallery, not with each "
+    "other; people of this run who look alike show only when they are enrolled."
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -30,43 +36,53 @@ def main(arguments: list[str]) -> int:
         parser.error("--accept needs a --reason")
     try:
         return run(settings_of(options), options)
-    except FaceError as error:
-        print(error.message, file=sys.stderr)
-        return exits.code_of(error)
+    except Exception as error:
+        return failed(error)
     except KeyboardInterrupt:
         print("Interrupted. The same command goes on from here.", file=sys.stderr)
         return exits.INTERRUPTED
 
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
-    """Enroll everything that has no line in the report yet."""
-    report = Report(options.report or _default_report(options.source, options.dry_run))
-    items = open_source(options.source, settings.max_upload_bytes)
-    left = [item for item in items if item.file not in report.lines]
-    if len(left) < len(items):
-        print(f"{len(items) - len(left)} of {len(items)} photos are in {report.path} already.")
-    if left:
-        started = time.perf_counter()
-        _enroll(settings, options, report, left)
-        seconds = time.perf_counter() - started
-        print(f"{len(left)} photos in {seconds:.0f} s, {len(left) / seconds:.1f} photos/s.")
-    wanted = {item.file for item in items}
-    unstored = sum(
-        line.status not in STORED for file, line in report.lines.items() if file in wanted
+    """Enroll everything an earlier run has not stored, and say what became of each photo."""
+    from app.facts import joined
+
+    items, told = joined(open_source(options.source, settings.max_upload_bytes))
+    report = Report(
+        options.report or _default_report(options.source, options.dry_run), options.source
     )
-    for status, count in report.counts().items():
+    if options.dry_run:
+        _start_anew(report)
+    told += _enroll(settings, options, report, items)
+    for sentence in told:
+        print(sentence)
+    for status, count in report.counts(report.lines).items():
         print(f"{count:>8} {status}")
     print(f"Report: {report.path}")
-    return 1 if unstored else 0
+    if options.dry_run:
+        print(DRY_RUN)
+    return 0 if all(line.stored for line in report.lines.values()) else 1
+
+
+def _start_anew(report: Report) -> None:
+    """What a dry run found is true only of the gallery as it was then."""
+    if any(line.status == "accepted" and line.photo_id for line in report.lines.values()):
+        raise BadSource(
+            f"{report.path} tells what was stored and is no place for a dry run. Name another "
+            "file with --report."
+        )
+    report.keep(())
 
 
 def _enroll(
     settings: Settings, options: argparse.Namespace, report: Report, items: list[Item]
-) -> None:
+) -> list[str]:
+    """Store what is not stored; returns sentences about facts that differ."""
     import torch
-    from tqdm import tqdm
 
     from app.batch import BatchEnroller, lookers_and_threads
+    from app.facts import fill
+    from app.resume import stored_before
     from app.service import FaceService
 
     workers, threads = lookers_and_threads(options.workers)
@@ -80,15 +96,40 @@ def _enroll(
         dry_run=options.dry_run,
         workers=workers,
     )
+    left: list[Item] = []
     try:
-        with tqdm(total=len(items), unit="photo", disable=options.quiet) as bar:
-            for lines in enroller.run(items):
-                report.add(lines)
-                bar.update(len(lines))
+        done = stored_before(service.core.gallery, items, report.lines)
+        if done:
+            print(f"{len(done)} of {len(items)} photos are stored, as {report.path} says.")
+        report.keep(done)
+        left = [item for item in items if item.key not in done]
+        report.add(_problem(item) for item in left if item.problem)
+        readable = [item for item in left if not item.problem]
+        _go_through(enroller, report, readable, quiet=options.quiet)
+        return [] if options.dry_run else fill(service.core.gallery, items, report.lines)
     finally:
         if not options.dry_run:
-            service.audit.write("local", "batch_enroll", photos=report.counts())
+            counts = report.counts(item.key for item in left)
+            service.audit.write("local", "batch_enroll", photos=counts)
         service.close()
+
+
+def _problem(item: Item) -> Line:
+    return Line(item.file, item.name, item.problem.status, item.problem.message)
+
+
+def _go_through(enroller: BatchEnroller, report: Report, items: list[Item], *, quiet: bool) -> None:
+    from tqdm import tqdm
+
+    if not items:
+        return
+    started = time.perf_counter()
+    with tqdm(total=len(items), unit="photo", disable=quiet) as bar:
+        for lines in enroller.run(items):
+            report.add(lines)
+            bar.update(len(lines))
+    seconds = time.perf_counter() - started
+    print(f"{len(items)} photos in {seconds:.0f} s, {len(items) / seconds:.1f} photos/s.")
 
 
 def _default_report(source: Path, dry_run: bool) -> Path:
@@ -108,10 +149,14 @@ def _parser() -> Parser:
     parser.add_argument(
         "--report",
         type=Path,
-        help="a line for each photo, .csv or .jsonl; a run goes on from it (default: "
-        "SOURCE.enrolled.csv in the current folder)",
+        help="a line for each photo, .csv or .jsonl; a run passes over photos that are stored as "
+        "it says (default: SOURCE.enrolled.csv in the current folder)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="look at everything, store nothing")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="look at everything, store nothing; photos are not compared with each other",
+    )
     parser.add_argument(
         "--faces",
         choices=("exactly_one", "largest_central"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from fastapi.responses import Response
 
-from app.auth import NotAllowed, NotAuthenticated
+from app.auth import DamagedKeys, NotAllowed, NotAuthenticated
 from app.limits import Busy, TooManyRequests
 from model import errors
 
@@ -73,11 +74,35 @@ STATUS: dict[type[errors.FaceError], int] = {
     errors.CalibrationError: 422,
     TooManyRequests: 429,
     Busy: 503,
+    DamagedKeys: 503,
     errors.WrongKey: 503,
     errors.BundleError: 503,
     errors.EngineUnavailable: 503,
     errors.IndexUnavailable: 503,
 }
+
+
+_PROBLEMS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here; /docs lists the fields",
+    "list_type": "must be a list",
+    "too_short": "must not be empty",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+}
+"""Pydantic's kinds of problems in our words; of other kinds the message is our own already."""
+
+
+def invalid(found: Iterable[Mapping[str, Any]]) -> Invalid:
+    """The error for what pydantic found wrong with the fields of a request."""
+    fields = []
+    for each in found:
+        field = ".".join(str(part) for part in each["loc"] if part != "[key]")
+        subject = f"The field {field!r}" if field else "The request"
+        problem = _PROBLEMS.get(each["type"], each["msg"])
+        fields.append({"field": field, "message": f"{subject} {problem}."})
+    return Invalid(fields[0]["message"], fields=fields)
 
 
 def status_of(error: errors.FaceError) -> int:
@@ -104,10 +129,12 @@ def plain_answer(
     headers: dict[str, str] | None = None,
 ) -> Response:
     """``{"error": {"code", "message", "details"}, "request_id"}``."""
-    body = {
-        "error": {"code": code, "message": message, "details": details or {}},
-        "request_id": request_id.get(),
-    }
+    body = {**described(code, message, details), "request_id": request_id.get()}
     return Response(
         json.dumps(body, ensure_ascii=True, default=str), status, headers, "application/json"
     )
+
+
+def described(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    """An error in the form every program gets it, over the web and on the command line."""
+    return {"error": {"code": code, "message": message, "details": details or {}}}

@@ -13,7 +13,21 @@ USAGE, PHOTO, SEVERAL, GALLERY, MODEL, OTHER, INTERRUPTED = 3, 4, 5, 6, 7, 8, 13
 
 OF_DECISION = {"same": SAME, "different": DIFFERENT, "inconclusive": INCONCLUSIVE}
 
+
+class WrongUsage(errors.FaceError):
+    """The command cannot be carried out as it was given."""
+
+    code = "wrong_usage"
+
+
+class Unexpected(errors.FaceError):
+    """Something failed that nobody foresaw."""
+
+    code = "internal"
+
+
 _CODES: dict[type[errors.FaceError], int] = {
+    WrongUsage: USAGE,
     BadSetting: USAGE,
     BadSource: USAGE,
     errors.BadImage: PHOTO,

@@ -78,6 +78,11 @@ class PeopleService:
         self.principal.require("read")
         return self.core.gallery.people(limit=limit, offset=offset, query=query)
 
+    def named(self, name: str) -> list[Person]:
+        """Everyone of this name, ignoring case and spacing, oldest first."""
+        self.principal.require("read")
+        return self.core.gallery.find_by_name(name)
+
     def count(self) -> int:
         """How many people are in the gallery."""
         self.principal.require("read")

@@ -6,7 +6,6 @@ A request is either ``multipart/form-data`` with files or JSON with base64.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from typing import Annotated, Any, Literal, TypeVar
@@ -19,42 +18,74 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
 )
+from pydantic_core import PydanticCustomError
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from app.errors import Invalid, Malformed, TooLarge, WrongType
+from app.errors import Invalid, Malformed, TooLarge, WrongType, invalid
 from app.results import OVERRIDABLE, Upload
 from app.settings import Settings
 from index.records import MAX_NAME, usable_name
+from model.image import FORMAT_HINT
 
 _DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
+
+
+def only(allowed: str) -> WrapValidator:
+    """Say what a field allows, in our words and whole, whatever is wrong with its value.
+
+    Args:
+        allowed: Goes on from "must be".
+    """
+
+    def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise PydanticCustomError(
+                "not_allowed", "must be {allowed}", {"allowed": allowed}
+            ) from None
+
+    return WrapValidator(check)
 
 
 def _picture(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = _DATA_URI.sub("", value[:100], count=1) + value[100:]
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ValueError(
-            "This is not base64. Send the picture itself; addresses and paths are not read"
-        ) from None
+    return base64.b64decode(text, validate=True)
 
 
 Picture = Annotated[
     bytes,
     BeforeValidator(_picture),
+    only("the picture itself, as a file or in base64; addresses and paths are not read"),
     WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
 ]
 Name = Annotated[
-    str, AfterValidator(usable_name), Field(min_length=1, max_length=MAX_NAME, pattern=r"\S")
+    str,
+    AfterValidator(usable_name),
+    Field(min_length=1, max_length=MAX_NAME, pattern=r"\S"),
+    only(f"1 to {MAX_NAME} characters that can be printed"),
 ]
-FaceNumber = Annotated[int, Field(ge=1, le=1000)]
-TargetRate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+FaceNumber = Annotated[int, Field(ge=1, le=1000), only("a whole number from 1 to 1000")]
+PersonId = Annotated[
+    str,
+    Field(pattern=r"^[0-9A-Za-z_-]{1,64}$"),
+    only("a person's id: 1 to 64 letters, digits, - and _"),
+]
+TargetRate = Annotated[
+    float, Field(gt=0, lt=1, allow_inf_nan=False), only("a number above 0 and below 1")
+]
 Override = Literal["conflict", "outlier", "poor_quality"]
+OverrideName = Annotated[Override, only(f"named one of {', '.join(OVERRIDABLE)}")]
+Reason = Annotated[
+    str, Field(min_length=1, max_length=500), only("a reason of 1 to 500 characters")
+]
 
 if set(Override.__args__) != set(OVERRIDABLE):
     raise ValueError(f"The API offers the overrides {Override.__args__}, not {OVERRIDABLE}.")
@@ -91,7 +122,9 @@ class VerifyRequest(Request):
 
 class SearchRequest(Request):
     img: Picture = Field(description="The photo; every face in it is looked for.")
-    top: int = Field(5, ge=1, le=100, description="Most people listed per face.")
+    top: Annotated[int, Field(ge=1, le=100), only("a whole number from 1 to 100")] = Field(
+        5, description="Most people listed per face."
+    )
     target_fpir: TargetRate | None = Field(
         None, description="Highest chance that a stranger is taken for anyone in the gallery."
     )
@@ -100,13 +133,15 @@ class SearchRequest(Request):
 
 class PhotoIn(Request):
     image: Picture = Field(description="The photo.")
-    name: str = Field("photo", max_length=255, description="What to call it in the answer.")
+    name: Annotated[str, Field(max_length=255), only("text of at most 255 characters")] = Field(
+        "photo", description="What to call it in the answer."
+    )
     face: FaceNumber | None = Field(None, description="Which face is meant, from 1, largest first.")
 
 
 class PhotosRequest(Request):
     photos: list[PhotoIn] = Field(min_length=1, description="Photos of one person.")
-    overrides: dict[Override, Annotated[str, Field(min_length=1, max_length=500)]] = Field(
+    overrides: dict[OverrideName, Reason] = Field(
         default_factory=dict,
         description="Store photos the guard would refuse: the kind of refusal and the reason.",
     )
@@ -114,8 +149,10 @@ class PhotosRequest(Request):
 
 class EnrollRequest(PhotosRequest):
     name: Name = Field(description="The person's name.")
-    consent: str = Field("", max_length=2000, description="How and when the person agreed.")
-    new_person: bool = Field(
+    consent: Annotated[str, Field(max_length=2000), only("text of at most 2000 characters")] = (
+        Field("", description="How and when the person agreed.")
+    )
+    new_person: Annotated[bool, only("true or false")] = Field(
         False, description="Make a new person even if someone of that name is in the gallery."
     )
 
@@ -125,9 +162,8 @@ class RenameRequest(Request):
 
 
 class MergeRequest(Request):
-    absorb: str = Field(
-        pattern=r"^[0-9A-Za-z_-]{1,64}$",
-        description="Id of the person whose photos move here; that entry is erased.",
+    absorb: PersonId = Field(
+        description="Id of the person whose photos move here; that entry is erased."
     )
 
 
@@ -244,19 +280,26 @@ def _json(text: str) -> Any:
 
 
 def _check_pictures(request: Request, limit: int) -> None:
-    several = isinstance(request, PhotosRequest)
-    found = [photo.image for photo in request.photos] if several else [v for _, v in request]
-    found = [data for data in found if isinstance(data, bytes)]
-    for data in found:
+    found = _pictures(request)
+    for which, data in found:
         if len(data) > limit:
             raise TooLarge(
-                f"A photo has {len(data) / 1e6:.1f} MB; at most {limit / 1e6:.1f} MB are accepted.",
+                f"The photo {which!r} has {len(data) / 1e6:.1f} MB; at most {limit / 1e6:.1f} MB "
+                "are accepted.",
+                photo=which,
                 max_bytes=limit,
             )
-    wrong = [data for data in found if data and not _looks_like_a_picture(data)]
+    wrong = [which for which, data in found if data and not _looks_like_a_picture(data)]
     # Among several photos of a person a wrong one is that photo's own result.
-    if wrong and (len(wrong) == len(found) or not several):
-        raise WrongType("An uploaded file is not a picture. Send JPEG, PNG or WebP.")
+    if wrong and (len(wrong) == len(found) or not isinstance(request, PhotosRequest)):
+        raise WrongType(f"The photo {wrong[0]!r} is not a picture. {FORMAT_HINT}", photo=wrong[0])
+
+
+def _pictures(request: Request) -> list[tuple[str, bytes]]:
+    """The photos of a request, each with its field or, among those of a person, its name."""
+    if isinstance(request, PhotosRequest):
+        return [(photo.name, photo.image) for photo in request.photos]
+    return [(field, value) for field, value in request if isinstance(value, bytes)]
 
 
 def _looks_like_a_picture(data: bytes) -> bool:
@@ -265,12 +308,7 @@ def _looks_like_a_picture(data: bytes) -> bool:
 
 
 def _explained(error: ValidationError) -> Malformed | Invalid:
-    problems = [
-        {"field": ".".join(map(str, each["loc"])), "message": each["msg"]}
-        for each in error.errors(include_url=False, include_input=False, include_context=False)
-    ]
-    if any(each["type"] == "json_invalid" for each in error.errors()):
-        return Malformed(f"The JSON cannot be read: {problems[0]['message']}.")
-    first = problems[0]
-    where = f"The field {first['field']!r}" if first["field"] else "The request"
-    return Invalid(f"{where} is not right: {first['message']}.", fields=problems)
+    found = error.errors(include_url=False, include_input=False)
+    if found[0]["type"] == "json_invalid":
+        return Malformed(f"The JSON cannot be read: {found[0]['ctx']['error']}.")
+    return invalid(found)

@@ -10,21 +10,40 @@ from fastapi.responses import Response
 from app import answers, present, requests
 from app.desk import PROBLEMS, Acting, AtDesk, shown
 from app.results import Enrollment
-from model.errors import EnrollmentConflict
+from model.errors import BadImage, EnrollmentConflict, FaceError, NoFace
 
 router = APIRouter(prefix="/v1/people", tags=["people"], responses=PROBLEMS)
 
-PersonId = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{1,64}$", description="The person's id.")]
-PhotoId = Annotated[str, Path(pattern=r"^[0-9]{1,18}$", description="The photo's id.")]
+PersonId = Annotated[requests.PersonId, Path(description="The person's id.")]
+PhotoId = Annotated[
+    str,
+    Path(pattern=r"^[0-9]{1,18}$", description="The photo's id."),
+    requests.only("a photo's id: 1 to 18 digits"),
+]
+
+REFUSALS: dict[str, type[FaceError]] = {"no_face": NoFace, "bad_image": BadImage}
+"""What an enrollment is answered with when all its photos have this status; else a conflict."""
 
 
 @router.get("", response_model=answers.PeopleAnswer, summary="People of the gallery")
 async def people(
     service: Acting,
     desk: AtDesk,
-    query: Annotated[str, Query(max_length=200, description="Part of the name.")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most people listed.")] = 100,
-    offset: Annotated[int, Query(ge=0, le=10**9, description="People to skip.")] = 0,
+    query: Annotated[
+        str,
+        Query(max_length=200, description="Part of the name."),
+        requests.only("text of at most 200 characters"),
+    ] = "",
+    limit: Annotated[
+        int,
+        Query(ge=1, le=1000, description="Most people listed."),
+        requests.only("a whole number from 1 to 1000"),
+    ] = 100,
+    offset: Annotated[
+        int,
+        Query(ge=0, le=10**9, description="People to skip."),
+        requests.only("a whole number from 0 to 1000000000"),
+    ] = 0,
 ) -> Response:
     found = await desk.queue.run(service.people, query=query, limit=limit, offset=offset)
     total = await desk.queue.run(service.count)
@@ -40,7 +59,8 @@ async def people(
 )
 async def enroll(request: Request, service: Acting, desk: AtDesk) -> Response:
     """Whoever has that name gets the photos, else a new person is made. When no photo is
-    accepted nothing is stored and the answer is 409."""
+    accepted nothing is stored and the answer is 422 if none shows a face, 400 if none can be
+    read, else 409."""
     body = await requests.read(request, requests.EnrollRequest, desk.settings)
     result = await desk.queue.run(
         service.enroll,
@@ -126,8 +146,15 @@ async def forget(person_id: PersonId, service: Acting, desk: AtDesk) -> Response
 
 def _enrolled(result: Enrollment, status: int) -> Response:
     if not result.accepted:
-        photos = [present.photo_result(each).model_dump(mode="json") for each in result.photos]
-        raise EnrollmentConflict(
-            f"None of the {len(photos)} photos was stored: {photos[0]['message']}", photos=photos
-        )
+        raise _refusal(result)
     return shown(present.enrolled(result), status)
+
+
+def _refusal(result: Enrollment) -> FaceError:
+    photos = [present.photo_result(each).model_dump(mode="json") for each in result.photos]
+    count, why = len(photos), photos[0]["message"]
+    kinds = {REFUSALS.get(each.status, EnrollmentConflict) for each in result.photos}
+    kind = kinds.pop() if len(kinds) == 1 else EnrollmentConflict
+    if count == 1:
+        return kind(f"The photo was not stored. {why}", photos=photos)
+    return kind(f"None of the {count} photos was stored. The first: {why}", photos=photos)

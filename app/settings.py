@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import os
+import tempfile
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -19,6 +20,13 @@ from typing import Any
 from model.errors import FaceError
 
 BUNDLE = Path(__file__).parents[1] / "model" / "bundles" / "default"
+
+CHOICES = {
+    "engine": ("auto", "torch", "onnxruntime"),
+    "device": ("auto", "cpu", "cuda", "mps"),
+    "batching": ("auto", "on", "off"),
+}
+"""Settings that take one of a few words."""
 
 
 class BadSetting(FaceError):
@@ -156,8 +164,19 @@ class Settings:
         return self.data / "calibrations"
 
     def prepare(self) -> None:
-        """Make the data folder, readable by its owner only."""
-        self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Make the data folder, readable by its owner only.
+
+        Raises:
+            BadSetting: It cannot be made or written to.
+        """
+        try:
+            self.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            tempfile.TemporaryFile(dir=self.data).close()
+        except OSError as error:
+            raise BadSetting(
+                f"The data folder {str(self.data)!r} cannot be used: {error.strerror}. Choose "
+                "another with --data."
+            ) from error
 
 
 def _check(settings: Settings) -> None:
@@ -171,8 +190,10 @@ def _check(settings: Settings) -> None:
                  "workers"):  # fmt: skip
         if getattr(settings, name) < 1:
             raise BadSetting(f"{name} is {getattr(settings, name)}; it must be at least 1.")
-    if settings.batching not in ("auto", "on", "off"):
-        raise BadSetting(f"batching is {settings.batching!r}; it must be auto, on or off.")
+    for name, allowed in CHOICES.items():
+        value = getattr(settings, name)
+        if value not in allowed:
+            raise BadSetting(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
     for name in ("queue", "queue_seconds", "rate_per_minute", "upload_seconds"):
         if getattr(settings, name) < 0:
             raise BadSetting(f"{name} is {getattr(settings, name)}; it must not be negative.")

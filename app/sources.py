@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import lzma
-import re
 import threading
 import zipfile
 import zlib
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
+from app.naming import people_of
 from index.records import MAX_NAME, usable_name
 from model.errors import BadImage, FaceError
 
@@ -21,7 +21,11 @@ PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tif
 UNZIPPING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, OSError,
                     NotImplementedError, EOFError, ValueError)  # fmt: skip
 """Whatever a damaged or foreign zip file may raise."""
-_NUMBERED = re.compile(r"(.+?)[ _.-]*\d+")
+OWN_COLUMNS = ("path", "name", "consent")
+"""Columns of a CSV with a meaning; all others are kept with the person as they are."""
+
+Key = tuple[str, str]
+"""A photo of a source: its file and the person's name. A CSV may list a file for two people."""
 
 
 class BadSource(FaceError):
@@ -31,15 +35,24 @@ class BadSource(FaceError):
 
 
 @dataclass(frozen=True)
+class Problem:
+    """Why a photo cannot be enrolled, whatever it shows: ``no_name`` or ``bad_row``."""
+
+    status: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Item:
     """One photo of a batch.
 
     Attributes:
-        file: How the source calls it; unique within the source.
-        name: The person's name.
+        file: How the source calls it.
+        name: The person's name; may be empty with a ``problem``.
         read: Gives the encoded photo, or at least so much of it that it is seen to be too long.
         consent: How the person agreed.
         metadata: Further columns of a CSV.
+        problem: Why it is not even to be read.
     """
 
     file: str
@@ -47,6 +60,11 @@ class Item:
     read: Callable[[], bytes] = field(repr=False, compare=False)
     consent: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    problem: Problem | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.file, self.name
 
 
 def open_source(source: Path, max_bytes: int) -> list[Item]:
@@ -80,61 +98,65 @@ def open_source(source: Path, max_bytes: int) -> list[Item]:
     return sorted(items, key=lambda item: order[item.name])
 
 
-def person_name(path: PurePath) -> str | None:
-    """Whose photo a path is: the folder's name, else the file's without its number."""
-    if len(path.parts) > 1:
-        name = path.parts[-2]
-    else:
-        numbered = _NUMBERED.fullmatch(path.stem)
-        if numbered is None:
-            return None
-        name = numbered[1]
-    return name.replace("_", " ").strip() or None
-
-
-def _item(file: str, name: str, read: Callable[[], bytes], *others: Any) -> Item:
-    """An item; under a name that cannot be kept it is one that fails when it is read."""
+def _item(file: str, name: str | None, read: Callable[[], bytes], *facts: Any) -> Item:
+    """An item; without a name that can be kept it is one with a problem."""
+    if name is None:
+        message = (
+            f"{file!a} does not say who it shows. Put it into a folder with the person's name, or "
+            "call it Person_0001.jpg."
+        )
+        return Item(file, "", read, problem=Problem("no_name", message))
     try:
-        return Item(file, usable_name(name), read, *others)
+        return Item(file, usable_name(name), read, *facts)
     except ValueError as error:
-        problem = f"The person of {file!a} cannot be enrolled: {error}."
-
-    def fail() -> bytes:
-        raise BadImage(problem)
-
-    return Item(file, ascii(name)[:MAX_NAME], fail, *others)
+        message = f"The person of {file!a} cannot be enrolled: {error}."
+        return Item(file, ascii(name)[:MAX_NAME], read, problem=Problem("no_name", message))
 
 
 def _from_folder(folder: Path, max_bytes: int) -> Iterator[Item]:
-    for file in sorted(folder.rglob("*")):
-        inside = file.relative_to(folder)
-        if is_photo(inside) and file.is_file() and (name := person_name(inside)):
-            yield _item(inside.as_posix(), name, file_reader(file, max_bytes))
+    inside = [file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file()]
+    photos = list(filter(is_photo, inside))
+    for path, name in zip(photos, people_of(photos), strict=True):
+        yield _item(path.as_posix(), name, file_reader(folder / path, max_bytes))
 
 
 def _from_csv(source: Path, max_bytes: int) -> Iterator[Item]:
     try:
         with source.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file)
-            columns = table.fieldnames or []
+            header = file.readline()
+            file.seek(0)
+            # As spreadsheets write it where the comma is the decimal point.
+            semicolons = header.count(";") > header.count(",")
+            table = csv.DictReader(file, delimiter=";" if semicolons else ",")
+            columns = [_column(text) for text in table.fieldnames or []]
             if not {"name", "path"} <= set(columns):
                 raise BadSource(
                     f"{source.name} has the columns {', '.join(columns) or 'none'}; name and path "
                     "are needed."
                 )
+            table.fieldnames = columns
             for row in table:
-                path, name = (row["path"] or "").strip(), (row["name"] or "").strip()
-                if not path or not name:
-                    raise BadSource(f"Line {table.line_num} of {source.name} has no name or path.")
-                others = {
-                    key: value
-                    for key, value in row.items()
-                    if key and value and key not in ("name", "path", "consent")
-                }
-                reader = file_reader(source.parent / path, max_bytes)
-                yield _item(path, name, reader, row.get("consent") or "", others)
+                yield _from_row(source, table.line_num, row, max_bytes)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadSource(f"{source.name} cannot be read as CSV: {error}.") from error
+
+
+def _column(text: str) -> str:
+    text = text.strip()
+    return text.lower() if text.lower() in OWN_COLUMNS else text
+
+
+def _from_row(source: Path, number: int, row: dict[str, str | None], max_bytes: int) -> Item:
+    path, name, consent = ((row.get(column) or "").strip() for column in OWN_COLUMNS)
+    reader = file_reader(source.parent / path, max_bytes)
+    if not path or not name:
+        problem = Problem("bad_row", f"Line {number} of {source.name} has no name or path.")
+        return Item(path or f"line {number}", name, reader, problem=problem)
+    others = {
+        column: value for column, value in row.items()
+        if column and value and column not in OWN_COLUMNS
+    }  # fmt: skip
+    return _item(path, name, reader, consent, others)
 
 
 def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
@@ -143,10 +165,13 @@ def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
     except UNZIPPING_ERRORS as error:
         raise BadSource(f"{source.name} cannot be read as a zip file: {error}.") from error
     lock = threading.Lock()
-    for entry in archive.infolist():
-        path = PurePosixPath(entry.filename)
-        if not entry.is_dir() and is_photo(path) and (name := person_name(path)):
-            yield _item(entry.filename, name, zip_reader(archive, entry, lock, max_bytes))
+    entries = [
+        entry for entry in archive.infolist()
+        if not entry.is_dir() and is_photo(PurePosixPath(entry.filename))
+    ]  # fmt: skip
+    names = people_of([PurePosixPath(entry.filename) for entry in entries])
+    for entry, name in zip(entries, names, strict=True):
+        yield _item(entry.filename, name, zip_reader(archive, entry, lock, max_bytes))
 
 
 def is_photo(path: PurePath) -> bool:

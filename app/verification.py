@@ -10,7 +10,8 @@ import numpy as np
 from app.core import Core
 from app.pipeline import candidates
 from app.progress import Progress, stop_if_asked
-from app.results import DetectedFace, Evidence, PairVerdict, Verification
+from app.results import DetectedFace, Evidence, PairVerdict, Photo, Verification
+from model.errors import BadImage
 
 PATCH = 28
 STRIDE = 8
@@ -29,9 +30,10 @@ def verify(
 ) -> Verification:
     """Compare two photos; see :meth:`app.service.FaceService.verify`."""
     started = time.perf_counter()
-    photo_a, photo_b = core.pipeline.photo(image_a), core.pipeline.photo(image_b)
-    faces_a = candidates(photo_a, face_a, "the first photo")
-    faces_b = candidates(photo_b, face_b, "the second photo")
+    first, second = "the first photo", "the second photo"
+    photo_a, photo_b = _photo(core, image_a, first), _photo(core, image_b, second)
+    faces_a = candidates(photo_a, face_a, first)
+    faces_b = candidates(photo_b, face_b, second)
     pairs = compare(core, faces_a, faces_b, target_fmr=target_fmr, prior=prior)
     only = pairs[0] if len(pairs) == 1 else None
     return Verification(
@@ -43,6 +45,15 @@ def verify(
         photo_b=photo_b,
         seconds=time.perf_counter() - started,
     )
+
+
+def _photo(core: Core, image: bytes, which: str) -> Photo:
+    """Decode a photo and find its faces; an error says which photo it is about."""
+    try:
+        return core.pipeline.photo(image)
+    except BadImage as error:
+        message = f"{which.capitalize()} cannot be used. {error.message}"
+        raise type(error)(message, photo=which, **error.details) from error
 
 
 def compare(

@@ -174,7 +174,7 @@ def save_network(
     metrics: Mapping[str, Any] | None = None,
     mantissa_bits: int = 10,
 ) -> Bundle:
-    """Write a network as a bundle, atomically, and read it back.
+    """Write a network as a bundle, whole or not at all, and read it back.
 
     Args:
         path: Folder to create or replace.
@@ -184,8 +184,9 @@ def save_network(
         card: The model card, Markdown.
         provenance: Where the weights come from.
         metrics: Measured figures.
-        mantissa_bits: fp16 mantissa bits kept in weight matrices, 1 to 10. Seven pack a
-            quarter smaller and move an embedding by less than fp16 itself does on a GPU.
+        mantissa_bits: fp16 mantissa bits kept in weight matrices, 1 to 10. Fewer compress
+            better; b of them move a weight by at most 2^-(b+1) of itself, plus the 2^-24 that
+            fp16 cannot resolve near zero.
     """
     state = {key: _compact(tensor, mantissa_bits) for key, tensor in net.state_dict().items()}
     architecture = net.architecture.to_dict()
@@ -204,7 +205,7 @@ def save_graph(
     card: str,
     provenance: Mapping[str, Any] | None = None,
 ) -> Bundle:
-    """Write a mended foreign ONNX graph as a bundle, atomically, and read it back."""
+    """Write a mended foreign ONNX graph as a bundle, whole or not at all, and read it back."""
     return _save(Path(path), GRAPH, graph, None, preprocessing, name, card, provenance, None)
 
 

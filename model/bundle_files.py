@@ -1,4 +1,4 @@
-"""The folder of a bundle on disk: replaced in one step, read back only as it was written.
+"""The folder of a bundle on disk: replaced whole, read back only as it was written.
 
 ``bundle.json`` is the manifest: what the model is, a SHA-256 of every other file, and a digest
 of itself. :mod:`model.bundle` says what the files mean.
@@ -11,7 +11,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +23,59 @@ MANIFEST = "bundle.json"
 
 
 def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
-    """Build the new folder beside the old one, then swap; a crash leaves one of the two.
+    """Build the new folder beside the old one, then swap them as :func:`replace_folder` does.
 
     Args:
         folder: Folder to create or replace.
         manifest: What the model is; the digests are added here.
         files: Contents by file name, without the manifest.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     manifest = {**manifest, "files": {name: sha256(data) for name, data in files.items()}}
     manifest["digest"] = _digest(manifest)
     text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-    try:
+    with fresh_folder(folder) as fresh:
         for name, data in {**files, MANIFEST: text.encode()}.items():
             with (fresh / name).open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+
+
+@contextmanager
+def fresh_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder to fill, which takes the place of ``folder`` unless the filling fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-new-", dir=folder.parent))
+    try:
+        yield fresh
         fresh.chmod(0o755)
-        if folder.exists():
-            retired = fresh.with_name(fresh.name + "-old")
-            os.rename(folder, retired)
-            os.rename(fresh, folder)
-            shutil.rmtree(retired)
-        else:
-            os.rename(fresh, folder)
+        replace_folder(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def replace_folder(fresh: Path, folder: Path) -> None:
+    """Move a finished folder to its place and remove the one that was there, if any.
+
+    Between its two renames nothing is at ``folder``. A swap that fails there puts the old one
+    back; a program killed there leaves both beside it, the old one as ``.<name>-old-...``.
+
+    Args:
+        fresh: The finished folder, beside ``folder``.
+        folder: Where it belongs.
+    """
+    if not folder.exists():
+        os.rename(fresh, folder)
+        return
+    retired = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+    try:
+        os.rename(folder, retired)
+        os.rename(fresh, folder)
+    finally:
+        if folder.exists():
+            shutil.rmtree(retired)
+        else:
+            os.rename(retired, folder)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from model import onnx_graph
 from model.bundle import Bundle
 from model.errors import EngineUnavailable
 from model.network import fold_batch_norm
-from model.types import Embedding
 
 log = logging.getLogger(__name__)
 
@@ -119,10 +118,6 @@ class Embedder:
         parts = [self._embed(crops[start : start + self.batch_size]) for start in starts]
         return torch.cat(parts).numpy()
 
-    def embed_one(self, crop: np.ndarray, *, quality: float | None = None) -> Embedding:
-        """One crop to an :class:`Embedding` that remembers its model."""
-        return Embedding(self.embed(crop[None])[0], self.model_id, quality)
-
     def _embed(self, crops: np.ndarray | Sequence[np.ndarray]) -> Tensor:
         images = self.bundle.preprocessing(crops)
         vectors = F.normalize(self._engine(images), dim=1)
@@ -133,7 +128,10 @@ class Embedder:
 
 
 def cache_dir() -> Path:
-    """Where derived files live: ``FACE_CACHE``, else the user's cache folder; owner only."""
+    """Where derived files live: ``FACE_CACHE``, else a folder in the user's cache.
+
+    Made for the owner only; one that is there already keeps the permissions it was given.
+    """
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(os.environ.get("FACE_CACHE") or Path(home) / "face-verification")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -177,7 +175,7 @@ def _graph(bundle: Bundle) -> bytes:
     """The model's graph, from the cache where it is ours; made when missing or damaged there."""
     if bundle.architecture is None:
         return bundle.graph()
-    file = cache_dir() / f"{bundle.model_id}.onnx"
+    file = cache_dir() / f"{bundle.model_id}-{onnx_graph.EXPORT_VERSION}.onnx"
     checksum = file.with_suffix(".sha256")
     if file.exists() and checksum.exists():
         graph = file.read_bytes()
@@ -191,6 +189,10 @@ def _graph(bundle: Bundle) -> bytes:
 
 
 def _replace(file: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as temporary:
-        temporary.write(data)
-    os.replace(temporary.name, file)
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent)
+    try:
+        with open(descriptor, "wb") as writer:
+            writer.write(data)
+        os.replace(temporary, file)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

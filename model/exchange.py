@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import torch
 
 from model import onnx_graph
 from model.bundle import Bundle, save_graph, save_network
+from model.bundle_files import fresh_folder
 from model.embedder import Embedder
-from model.errors import BundleError
+from model.errors import BundleError, FaceError
 from model.network import Architecture, FacenetNet
 from model.preprocess import Preprocessing
 from model.types import CROP_SIZE
@@ -58,21 +60,27 @@ def import_onnx(
     """Wrap any ONNX face embedder with a square image input as a bundle.
 
     Raises:
-        BundleError: The file is no such graph, or does not turn crops into vectors.
+        BundleError: The file is no such graph, or does not turn crops into vectors; whatever
+            was at ``out`` is still there.
     """
     if not file.is_file():
         raise BundleError(f"There is no file {file}.")
     graph = onnx_graph.mend(file.read_bytes())
-    size = onnx_graph.open_session(graph).get_inputs()[0].shape[-1]
+    with _blamed_on(file):
+        size = onnx_graph.open_session(graph).get_inputs()[0].shape[-1]
     if isinstance(size, int) and size != preprocessing.input_size:
         raise BundleError(
             f"{file} takes {size}x{size} input, not {preprocessing.input_size} "
             f"(--input-size {size})."
         )
     card = f"# {name}\n\nImported from `{file.name}`. Not trained here; calibrate before use.\n"
-    bundle = save_graph(out, graph, preprocessing, name=name, card=card, provenance=provenance)
-    _prove(bundle)
-    return bundle
+    with fresh_folder(out) as draft:
+        bundle = save_graph(
+            draft, graph, preprocessing, name=name, card=card, provenance=provenance
+        )
+        with _blamed_on(file):
+            _prove(bundle)
+    return Bundle.load(out)
 
 
 def import_facenet(out: Path, weights: str = "vggface2") -> Bundle:
@@ -99,13 +107,24 @@ def wrap_facenet(state: Mapping[str, torch.Tensor], out: Path, weights: str) -> 
     own = net.net.state_dict().keys()
     net.net.load_state_dict({key: value for key, value in state.items() if key in own})
     card = f"# facenet {weights}\n\nfacenet-pytorch's InceptionResnetV1; calibrate before use.\n"
-    bundle = save_network(out, net, FACENET_INPUT, name=f"facenet-{weights}", card=card)
-    _prove(bundle)
-    return bundle
+    with fresh_folder(out) as draft:
+        _prove(save_network(draft, net, FACENET_INPUT, name=f"facenet-{weights}", card=card))
+    return Bundle.load(out)
 
 
 def _prove(bundle: Bundle) -> None:
     crops = np.random.default_rng(0).integers(0, 256, (3, CROP_SIZE, CROP_SIZE, 3), np.uint8)
     vectors = Embedder(bundle).embed(crops)
-    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or len(vectors) != len(crops) or not np.isfinite(vectors).all():
         raise BundleError(f"{bundle.name} gives {vectors.shape}, not one finite vector a crop.")
+
+
+@contextmanager
+def _blamed_on(file: Path) -> Iterator[None]:
+    """Say of whatever a foreign graph raises when it runs which file it came from."""
+    try:
+        yield
+    except FaceError:
+        raise
+    except Exception as error:  # ONNX Runtime's errors share no class, and torch adds its own
+        raise BundleError(f"{file} does not run as a face embedder: {error}") from error

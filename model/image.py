@@ -27,6 +27,9 @@ MAX_PIXELS = 100_000_000
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "MPO", "PPM", "HEIF")
 """Formats photos come in. Pillow reads many more; each is surface a hostile file could reach."""
 
+FORMAT_HINT = "Use JPEG, PNG, WebP, HEIC, AVIF or TIFF."
+"""What to tell someone whose file is of none of the formats."""
+
 pi_heif.register_heif_opener()
 
 # What Pillow warns about, load_image either repairs or refuses. Set once and for the process,
@@ -76,9 +79,7 @@ def load_image(
             "Make the picture smaller."
         ) from None
     except Image.UnidentifiedImageError:
-        raise BadImage(
-            f"{name} is not a picture this program reads. Use JPEG, PNG or WebP."
-        ) from None
+        raise BadImage(f"{name} is not a picture this program reads. {FORMAT_HINT}") from None
     except Exception as error:
         # Pillow's plugins raise nearly every built-in exception on damaged input.
         raise BadImage(
@@ -95,7 +96,7 @@ def _readable_formats() -> list[str]:
 def _encoded(source: object, max_bytes: int) -> tuple[bytes, str]:
     """The file's bytes, within the limit, and what to call it in a message."""
     if isinstance(source, bytes | bytearray | memoryview):
-        data, name = bytes(source), "The uploaded data"
+        data, name = bytes(source), "The file"
     elif isinstance(source, str | os.PathLike):
         data, name = _read(Path(source), max_bytes)
     else:

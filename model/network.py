@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
@@ -73,6 +75,7 @@ TRUNKS = {
     "resnet18": lambda: ResNetTrunk(BasicBlock, [2, 2, 2, 2]),
     "mobilenet_v2": MobileNetTrunk,
 }
+CLASSIFIERS = ("fc.", "classifier.")
 POOLINGS = {"avg": Mean, "avg_max": MeanMax, "gem": GeM}
 
 
@@ -148,18 +151,24 @@ def build(architecture: Architecture) -> nn.Module:
 
 
 def load_trunk(net: EmbeddingNet, path: Path) -> list[str]:
-    """Start the trunk from a safetensors file with torchvision's names.
+    """Start the trunk from a file with torchvision's names, safetensors or ``.pth``.
 
-    The file may cover only part of the trunk; what it does hold must fit exactly.
+    The file may cover only part of the trunk; what it does hold must fit exactly, but for a
+    classifier, which is left out.
 
     Returns:
-        The trunk's top-level blocks that started fresh.
+        The trunk's top-level blocks that started fresh, if only in part.
 
     Raises:
-        BundleError: A tensor of the file has no place in the trunk or the wrong shape.
+        BundleError: The file holds no weights, or a tensor of it has no place in the trunk or the
+            wrong shape.
     """
     own = net.trunk.state_dict()
-    given = {name: tensor.float() for name, tensor in load_file(path).items()}
+    given = {
+        name: tensor.float()
+        for name, tensor in _read_weights(path).items()
+        if not name.startswith(CLASSIFIERS)
+    }
     strangers = sorted(
         name for name, tensor in given.items() if name not in own or own[name].shape != tensor.shape
     )
@@ -169,8 +178,25 @@ def load_trunk(net: EmbeddingNet, path: Path) -> list[str]:
             f"{', '.join(strangers[:3])} and {max(0, len(strangers) - 3)} more have no place in it."
         )
     net.trunk.load_state_dict(given, strict=False)
-    parameters = {name for name, _ in net.trunk.named_parameters()}
-    return sorted({name.split(".")[0] for name in parameters - given.keys()})
+    # Counters of batches say nothing about the features, and older files lack them.
+    needed = {name for name in own if not name.endswith("num_batches_tracked")}
+    return sorted({name.split(".")[0] for name in needed - given.keys()})
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors by name; of a ``.pth`` no code is run."""
+    try:
+        if path.suffix != ".pth":
+            return load_file(path)
+        state = torch.load(path, weights_only=True, map_location="cpu")
+    except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError) as error:
+        # Without the reason: PyTorch's advises to load the file unsafely.
+        raise BundleError(
+            f"{path} cannot be read as a file of weights, safetensors or torchvision's .pth."
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
+        raise BundleError(f"{path} is not a plain table of tensors by name, as torchvision's are.")
+    return state
 
 
 def load_imagenet(net: EmbeddingNet) -> None:

@@ -15,6 +15,9 @@ from torch import nn
 from model.errors import BundleError, EngineUnavailable
 from model.network import fold_batch_norm
 
+EXPORT_VERSION = 1
+"""Raise it with every change to the graphs :func:`export` makes: cached ones are named by it."""
+
 
 def export(net: nn.Module, input_size: int) -> bytes:
     """An ONNX graph of a network in inference form, with a free batch dimension."""
@@ -41,7 +44,7 @@ def mend(graph: bytes) -> bytes:
     runtimes then neither optimise the graph nor batch it.
 
     Raises:
-        BundleError: The bytes are no ONNX graph with one image input and one output.
+        BundleError: The bytes are no ONNX graph with one input and an output that have dimensions.
     """
     try:
         proto = onnx.load_from_string(graph)
@@ -56,7 +59,13 @@ def mend(graph: bytes) -> bytes:
             "a face embedder has one image input."
         )
     for value in (inputs[0], proto.graph.output[0]):
-        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+        dimensions = value.type.tensor_type.shape.dim
+        if not dimensions:
+            raise BundleError(
+                f"{value.name} of the ONNX graph has no dimensions; a face embedder takes a batch "
+                "of images and gives a batch of vectors."
+            )
+        dimensions[0].dim_param = "batch"
     del proto.graph.input[:]
     proto.graph.input.extend(inputs)
     del proto.graph.value_info[:]

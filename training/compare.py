@@ -19,8 +19,9 @@ from training.geometry import proxy_geometry
 from training.journal import write_csv
 from training.loop import Job
 from training.losses import LOSSES
-from training.recipe import Recipe
+from training.recipe import Recipe, differing
 from training.report import png
+from training.splits import split_name
 from training.task import Task, add_task_arguments, make_task
 
 PAPER_LOSSES = "pd,proxy_nca,proxy_anchor,multi_similarity,circle"
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "val; the test part is not touched")  # fmt: skip
     parser.add_argument("--proxy-init", default="random", choices=["random", "class_mean"])
     parser.add_argument("--loss-option", action="append", default=[], metavar="NAME=VALUE",
-                        help="an option all the losses have, such as epsilon=1e-4")  # fmt: skip
+                        help="an option that all of --losses have, such as epsilon=1e-4 for pd")  # fmt: skip
     parser.add_argument("--part", default="test", choices=["val", "test"],
                         help="what to report on; val to choose between variants")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True)
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             run_one(task, name, replace(recipe, seed=seed), out, part=args.part, **settings)
             for seed, out in enumerate(folders)
         ]
-        print(_line(name, results[name]), flush=True)
+        print(_line(f"{task.split.name}, {args.part}, {name}", results[name]), flush=True)
     data = f"{task.table.name}, {task.split.describe(task.table)}"
     caption = "; ".join([data, task.budget, *args.loss_option])
     write_table(args.out, results, caption, before=untrained(task, args.dim, args.part))
@@ -102,14 +103,16 @@ def run_one(
         UsageError: ``out`` holds a run with other settings.
     """
     settings = {
-        "loss": name, "options": options or {}, "recipe": asdict(recipe), "dim": dim, "part": part,
-        "proxy_init": proxy_init, "split": task.split.describe(task.table), "budget": task.budget,
+        **task.settings(name, dim, proxy_init, options), "recipe": asdict(recipe), "part": part,
     }  # fmt: skip
     done = out / "results.json"
     if done.is_file():
         result = json.loads(done.read_text())
-        if any(result[key] != value for key, value in settings.items()):
-            raise UsageError(f"{out} holds a run with other settings; choose another --out.")
+        differ = differing(result, settings)
+        if differ:
+            raise UsageError(
+                f"{out} holds a run with other settings: {', '.join(differ)}. Choose another --out."
+            )
         return result
     job = task.job(name, recipe, dim, out, proxy_init=proxy_init, options=options, progress=False)
     job.evaluate_every = max(1, recipe.epochs // 10)
@@ -212,7 +215,8 @@ def run_row(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
     seconds = round(run["processor_seconds_per_epoch"], 3)
     return {
         "name": name, "seed": run["recipe"]["seed"], "lr": run["recipe"]["lr"],
-        "part": run["part"], "n": run["n"], **figures, "processor_seconds_per_epoch": seconds,
+        "split": split_name(run["split"]), "part": run["part"], "n": run["n"], **figures,
+        "processor_seconds_per_epoch": seconds,
         **{name: round(value, 4) for name, value in run["geometry"].items()},
     }  # fmt: skip
 
@@ -226,6 +230,6 @@ def _cell(mean: float, spread: float, runs: int, digits: int = 4) -> str:
     return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if runs > 1 else "")
 
 
-def _line(name: str, runs: Sequence[Mapping[str, Any]]) -> str:
+def _line(title: str, runs: Sequence[Mapping[str, Any]]) -> str:
     row = statistics(runs)
-    return f"{name}: " + ", ".join(f"{c} {row[c][0]:.4f} ± {row[c][1]:.4f}" for c in COLUMNS)
+    return f"{title}: " + ", ".join(f"{c} {row[c][0]:.4f} ± {row[c][1]:.4f}" for c in COLUMNS)

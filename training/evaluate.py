@@ -22,7 +22,7 @@ from training.journal import read_csv
 from training.report import evaluation_page, png
 from training.task import Task, add_task_arguments, make_task
 
-PATHS = ("data", "cache", "out")
+PATHS = ("data", "cache", "out", "exclude")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,11 +69,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def config(run: Path) -> argparse.Namespace:
-    """The settings a run was started with."""
+    """The settings a finished run was started with."""
     if not (run / "config.json").is_file():
         raise FaceError(f"{run} is no folder of a fit: it has no config.json.")
+    if not (run / "net.pt").is_file():
+        raise FaceError(f"{run} has no net.pt: its fit did not finish. Go on with fit --resume.")
     settings = json.loads((run / "config.json").read_text())
-    settings.update({name: Path(settings[name]) for name in PATHS})
+    settings.update({name: Path(settings[name]) for name in PATHS if settings[name] is not None})
     return argparse.Namespace(**settings)
 
 

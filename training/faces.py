@@ -129,4 +129,8 @@ def held_out(name: str, share: float = HELD_OUT_SHARE) -> bool:
 
 def read_names(file: Path | None) -> frozenset[str]:
     """The lines of a list of people and faces; nobody without a file."""
-    return frozenset(filter(None, file.read_text().split("\n"))) if file else frozenset()
+    if file is None:
+        return frozenset()
+    if not file.is_file():
+        raise FaceError(f"There is no file {file}. --exclude takes a text file, a name a line.")
+    return frozenset(filter(None, file.read_text().split("\n")))

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from model.network import Architecture, EmbeddingNet
+from model.network import Architecture, EmbeddingNet, load_trunk
 from model.preprocess import Preprocessing
-from training.datasets.table import DatasetError
+from training.errors import UsageError
 from training.start import initialise
 
 BATCH = 32
@@ -31,10 +30,11 @@ class Layer3(nn.Module):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        trunk = EmbeddingNet(Architecture(trunk="resnet50")).trunk
-        trunk.load_state_dict(
-            {name: value.float() for name, value in load_file(path).items()}, strict=False
-        )
+        net = EmbeddingNet(Architecture(trunk="resnet50"))
+        fresh = set(load_trunk(net, path)) - {"layer4"}
+        if fresh:
+            raise UsageError(f"{path} lacks weights of {', '.join(sorted(fresh))}.")
+        trunk = net.trunk
         for block in (trunk.layer2[0], trunk.layer3[0]):
             block.conv1.stride, block.conv2.stride = (2, 2), (1, 1)
         stem = (trunk.conv1, trunk.bn1, trunk.relu, trunk.maxpool)
@@ -56,26 +56,36 @@ class Whole(nn.Module):
         return self.pool(self.trunk(images))
 
 
-def frozen_trunk(name: str, init: str | Path) -> Whole | Layer3:
+def frozen_trunk(name: str, init: str | Path, pooling: str = "avg") -> Whole | Layer3:
     """A trunk for feature extraction.
 
     Args:
         name: ``resnet50_layer3``, or a trunk of :class:`~model.network.EmbeddingNet`.
         init: ``imagenet`` (torchvision's), a bundle, or a weight file with torchvision's names,
             safetensors or ``.pth``.
+        pooling: Only ``avg``; the argument is there to refuse the others.
+
+    Raises:
+        UsageError: Some of the trunk would be random, or the features pooled otherwise.
     """
+    if pooling != "avg":
+        raise UsageError(
+            f"A frozen trunk's features are averaged; --pooling {pooling} is for a trunk that is "
+            "trained. Leave out --pooling or --frozen."
+        )
     weights = Path(init)
     if name == "resnet50_layer3":
         if not weights.is_file():
-            raise DatasetError(f"There is no weight file {weights}. Give one with --init.")
+            raise UsageError(f"There is no weight file {weights}. Give one with --init.")
         return Layer3(weights).eval()
     net = EmbeddingNet(Architecture(trunk=name))
-    if weights.suffix == ".pth" and weights.is_file():
-        state = torch.load(weights, weights_only=True, map_location="cpu")
-        own = net.trunk.state_dict()
-        net.trunk.load_state_dict({key: state[key] for key in own})
-    else:
-        initialise(net, str(init))
+    fresh = initialise(net, str(init))
+    if fresh:
+        raise UsageError(
+            f"--frozen would keep random weights: --init {init} has none for {', '.join(fresh)}. "
+            "Give weights of the whole trunk, train without --frozen, or, for a ResNet-50 that "
+            "lacks layer4, say --trunk resnet50_layer3."
+        )
     return Whole(net).eval()
 
 

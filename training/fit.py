@@ -75,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     if chosen.loss_weight == 0 and args.keep_teacher is None:
         raise UsageError("--loss-weight 0 leaves nothing to train with, unless --keep-teacher does")
     task = make_task(args)
+    if args.patience:
+        task.split.check_val(task.table)
     job = task.job(
         args.loss, chosen, args.dim, args.out,
         proxy_init=args.proxy_init, options=parse_options(args.loss_option),
@@ -82,17 +84,21 @@ def run(args: argparse.Namespace) -> int:
     job.evaluate_every, job.patience = args.evaluate_every, args.patience
     job.checkpoint_every = args.checkpoint_every
     job.extra = keep_teacher(args, task.preprocessing, job.recipe)
+    job.settings |= {"keep_teacher": str(args.keep_teacher), "keep_weight": args.keep_weight}
+    if args.resume and (args.out / "last.pt").is_file():
+        job.load()
+        print(f"resumed at step {job.step:,} of {job.total:,}")
     if job.rank == 0:
         args.out.mkdir(parents=True, exist_ok=True)
         settings = {name: value for name, value in vars(args).items() if name != "resume"}
         (args.out / "config.json").write_text(json.dumps(settings, indent=1, default=str))
-    if args.resume and (args.out / "last.pt").is_file():
-        job.load()
-        print(f"resumed at step {job.step:,} of {job.total:,}")
     try:
         job.run()
     except KeyboardInterrupt:
-        print(f"\nstopped at step {job.step:,}; the same command with --resume goes on from there")
+        print(
+            f"\nstopped at step {job.step:,}; "
+            "the same command with --resume goes on from the last checkpoint"
+        )
         return 130
     if job.rank == 0:
         finish(task, job, args)

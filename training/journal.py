@@ -18,10 +18,10 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def read_csv(path: Path) -> list[dict[str, float]]:
-    """Rows of a file of :func:`write_csv`."""
+    """The figures in a file of :func:`write_csv`; its words are left out."""
     with path.open(newline="") as handle:
         return [
-            {key: float(value) for key, value in row.items() if value}
+            {key: float(value) for key, value in row.items() if value and key != "split"}
             for row in csv.DictReader(handle)
         ]
 

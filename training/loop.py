@@ -1,5 +1,9 @@
 """The loop. What a step does is a function of the seed and the step's number, so a run that was
-killed and resumed ends with the very weights of one that was not."""
+killed and resumed ends with the very weights of one that was not.
+
+Several processes share the batches one would have; each augments its own part of the pictures,
+otherwise than one process would.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
+from model.errors import FaceError
 from training import checkpoint, distributed
 from training.batch_norm import keep_statistics
 from training.ema import EMA
@@ -24,8 +29,9 @@ from training.errors import UsageError
 from training.journal import tensorboard, write_csv
 from training.losses import MetricLoss
 from training.prefetch import prefetch
-from training.recipe import Recipe
+from training.recipe import Recipe, differing
 from training.sampling import epoch_batches
+from training.splits import split_name
 
 
 class Source(Protocol):
@@ -51,7 +57,7 @@ class Job:
         loss: From :mod:`training.losses`.
         source: Training input.
         labels: int64 ``(N,)``, 0..C-1.
-        recipe: Everything that decides the result.
+        recipe: How to train.
         out: Folder for checkpoints and ``metrics.csv``.
         evaluate: Network to named figures on validation data; ``d_prime`` decides what is best.
         extra: Optional further term of the loss: network and step to a scalar.
@@ -60,6 +66,9 @@ class Job:
         evaluate_every: Epochs between evaluations.
         checkpoint_every: Steps between checkpoints; 0 for one an epoch.
         patience: Evaluations without a better ``d_prime`` before stopping; 0 never stops.
+        settings: What else decides the result, such as the name of the loss; plain values, kept
+            in every checkpoint so that no other run is resumed from it.
+        losses: Of the steps of this epoch so far.
         seconds: Time spent in steps so far.
         processor_seconds: Processor time of the same, over all threads, whatever else runs.
     """
@@ -77,8 +86,10 @@ class Job:
     checkpoint_every: int = 0
     patience: int = 0
     progress: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)
     step: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
     seconds: float = 0.0
     processor_seconds: float = 0.0
 
@@ -88,7 +99,11 @@ class Job:
         self.rank = distributed.rank()
         if recipe.batch % self.world:
             raise UsageError(f"batch {recipe.batch} does not divide among {self.world} processes")
+        if recipe.compile and self.world > 1:
+            raise UsageError("--compile works with one process only")
         self.device = next(self.net.parameters()).device
+        if self.world > 1 and self.device.type == "cuda" and not recipe.freeze_bn:
+            self.net = nn.SyncBatchNorm.convert_sync_batchnorm(self.net)
         self.per_epoch = max(1, len(self.labels) // recipe.batch)
         self.total = self.per_epoch * recipe.epochs
         self.optimizer = torch.optim.AdamW(
@@ -110,8 +125,15 @@ class Job:
     def run(self) -> list[dict[str, float]]:
         """Train to the end (or until patience runs out) and return the history.
 
-        Ctrl-C saves a checkpoint before it is passed on.
+        Whatever stops it earlier saves nothing: in the middle of a step, batch norm is ahead of the
+        weights, and only a checkpoint between steps can be continued exactly.
+
+        Raises:
+            UsageError: Several processes were given patience, or batches they cannot share evenly.
+            FaceError: The loss is no longer a finite number.
         """
+        if self.patience and self.world > 1:
+            raise UsageError("--patience works with one process only")
         if self.step == 0 and not self.history:
             self._report(0, float("nan"))
         bar = tqdm(
@@ -120,9 +142,6 @@ class Job:
         try:
             while self.step < self.total and not self._out_of_patience():
                 self._epoch(bar)
-        except KeyboardInterrupt:
-            self.save()
-            raise
         finally:
             bar.close()
         return self.history
@@ -132,21 +151,29 @@ class Job:
         rows = epoch_batches(
             self.labels, self.recipe.batch, self.loss.samples_per_class, self.recipe.seed, epoch
         )
-        started, losses = (time.monotonic(), time.process_time()), []
+        if len(rows[0]) % self.world:
+            raise UsageError(
+                f"{len(rows[0])} pictures a batch, all this data allows, do not divide among "
+                f"{self.world} processes: choose a smaller --batch"
+            )
+        since = _clocks()
         batches = (
             (number, self._input(epoch, number, rows[number]))
             for number in range(position, len(rows))
         )
         for number, inputs in prefetch(batches) if self.source.slow else batches:
             labels = torch.from_numpy(self.labels[rows[number]]).to(self.device)
-            losses.append(self.train_step(inputs.to(self.device), labels))
+            self.losses.append(self.train_step(inputs.to(self.device), labels))
+            now = _clocks()
+            self.seconds += now[0] - since[0]
+            self.processor_seconds += now[1] - since[1]
+            since = now
             bar.update()
             # The last step of an epoch is saved below, together with its evaluation.
             if self._due() and number + 1 < len(rows):
                 self.save()
-        self.seconds += time.monotonic() - started[0]
-        self.processor_seconds += time.process_time() - started[1]
-        row = self._report(epoch + 1, float(np.mean(losses)))
+        row = self._report(epoch + 1, float(np.mean(self.losses)))
+        self.losses.clear()
         if "R@1" in row:
             bar.set_postfix({key: f"{row[key]:.3f}" for key in ("R@1", "d_prime") if key in row})
         if not self.checkpoint_every or self._due() or self.step == self.total:
@@ -178,6 +205,11 @@ class Job:
         whole = recipe.loss_weight * value
         if self.extra is not None:
             whole = whole + self.extra(self.net, self.step)
+        if not whole.isfinite():
+            raise FaceError(
+                f"The loss is {whole.item()} at step {self.step:,}: try a lower --lr or --clip, "
+                "or --precision fp32."
+            )
         self.optimizer.zero_grad()
         whole.backward()
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -203,7 +235,8 @@ class Job:
                 checkpoint.save(self.out / "best.pt", {"net": net.state_dict(), "epoch": epoch})
         self.history.append(row)
         if self.rank == 0:
-            write_csv(self.out / "metrics.csv", self.history)
+            split = split_name(self.settings.get("split", ""))
+            write_csv(self.out / "metrics.csv", [{**row, "split": split} for row in self.history])
             if self.board is not None:
                 for name, value in row.items():
                     self.board.add_scalar(name, value, self.step)
@@ -211,7 +244,7 @@ class Job:
 
     def _out_of_patience(self) -> bool:
         values = [_separation(row) for row in self.history if "d_prime" in row]
-        if not self.patience or self.world > 1 or not values:
+        if not self.patience or not values:
             return False
         return len(values) - 1 - int(np.argmax(values)) >= self.patience
 
@@ -219,6 +252,7 @@ class Job:
         """Write the checkpoint that :meth:`load` continues from."""
         if self.rank == 0:
             state = {
+                "settings": self.settings,
                 "recipe": asdict(self.recipe),
                 "net": self.net.state_dict(),
                 "loss": self.loss.state_dict(),
@@ -228,6 +262,7 @@ class Job:
                 "seconds": self.seconds,
                 "processor_seconds": self.processor_seconds,
                 "history": self.history,
+                "losses": self.losses,
             }
             checkpoint.save(self.out / "last.pt", state)
 
@@ -235,11 +270,14 @@ class Job:
         """Continue from the last checkpoint.
 
         Raises:
-            UsageError: It was made with another recipe.
+            UsageError: It was made with another recipe or other settings.
         """
         state = checkpoint.load(self.out / "last.pt")
-        if state["recipe"] != asdict(self.recipe):
-            differ = [k for k, v in asdict(self.recipe).items() if state["recipe"].get(k) != v]
+        differ = differing(
+            {**state.get("settings", {}), "recipe": state["recipe"]},
+            {**self.settings, "recipe": asdict(self.recipe)},
+        )
+        if differ:
             raise UsageError(
                 f"{self.out} was trained with another {', '.join(differ)}: choose another --out"
             )
@@ -250,7 +288,7 @@ class Job:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.seconds = state["step"], state["seconds"]
         self.processor_seconds = state.get("processor_seconds", 0.0)
-        self.history = state["history"]
+        self.history, self.losses = state["history"], state.get("losses", [])
 
 
 @torch.inference_mode()
@@ -276,6 +314,11 @@ def class_means(
     vectors = torch.from_numpy(embed(net, source, np.arange(len(labels)), precision=precision))
     means = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
     return means.index_add_(0, torch.from_numpy(labels), vectors)
+
+
+def _clocks() -> tuple[float, float]:
+    """Seconds by the wall and of the processor."""
+    return time.monotonic(), time.process_time()
 
 
 def _separation(row: dict[str, float]) -> float:

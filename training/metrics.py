@@ -17,7 +17,8 @@ MIN_FALSE_MATCHES = 30
 """An error rate read off fewer errors is not supported (Doddington's rule of thirty)."""
 
 QUERY_CHUNK = 1024
-KNOTS = np.linspace(-1, 1, 2001)
+KNOTS = 2000
+"""Most scores at which the bootstrap counts pairs by person."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +170,7 @@ def evaluate(
     }
     spread = {}
     if replicates:
-        spread = _bootstrap(retrieved, labels, collection, values, replicates, seed)
+        spread = _bootstrap(retrieved, labels, collection, sample, values, replicates, seed)
     return {
         "n": len(labels),
         "classes": int(labels.max()) + 1,
@@ -187,6 +188,7 @@ def _bootstrap(
     retrieved: Recall,
     labels: np.ndarray,
     collection: Collection,
+    sample: Sample,
     values: dict[str, float | None],
     replicates: int,
     seed: int,
@@ -198,8 +200,10 @@ def _bootstrap(
     """
     rng = np.random.default_rng(seed)
     people = int(labels.max()) + 1
+    knots = _knots(sample)
+    scores = _bin_means(sample, knots)
     (counts,) = count_people(
-        collection, KNOTS, np.zeros(len(labels), np.int64), np.zeros((1, 1), np.int64)
+        collection, knots, np.zeros(len(labels), np.int64), np.zeros((1, 1), np.int64)
     )
     # The collection has its own order of people; weights are exchangeable, so it may keep it.
     weights = rng.multinomial(people, np.full(people, 1 / people), size=replicates).astype(float)
@@ -211,7 +215,7 @@ def _bootstrap(
         for column, k in enumerate(retrieved.ks):
             draws[f"R@{k}"].append(float(weight @ hits[:, column] / max(1e-9, weight @ asked)))
         genuine, impostor = _reweighted(counts, weight)
-        draws["d_prime"].append(float(_d_prime(_CENTRES, genuine, impostor)))
+        draws["d_prime"].append(float(_d_prime(scores, genuine, impostor)))
         draws["eer"].append(float(_eer(genuine, impostor)))
         for fmr in FMRS:
             draws[f"fnmr@{fmr:g}"].append(float(_fnmr(genuine, impostor, fmr)))
@@ -222,7 +226,33 @@ def _bootstrap(
     }
 
 
-_CENTRES = np.r_[KNOTS[0], (KNOTS[:-1] + KNOTS[1:]) / 2, KNOTS[-1]]
+def _knots(sample: Sample) -> np.ndarray:
+    """All values of a sample, or a choice of them that is fine wherever its scores lie.
+
+    A quarter of a choice each: quantiles of the genuine and of the stranger pairs; equal factors
+    of the false-match rate, for its small values; equal steps of score, for the moments.
+    """
+    values = sample.values
+    if len(values) <= KNOTS:
+        return values
+    steps = np.linspace(0, 1, KNOTS // 4)
+    genuine, impostor = sample.genuine.cumsum(), sample.impostor.cumsum()
+    places = (
+        np.searchsorted(genuine, steps * genuine[-1]),
+        np.searchsorted(impostor, steps * impostor[-1]),
+        np.searchsorted(impostor, impostor[-1] - impostor[-1] ** steps, side="right"),
+        np.searchsorted(values, values[0] + steps * (values[-1] - values[0])),
+    )
+    return values[np.unique(np.concatenate(places).clip(max=len(values) - 1))]
+
+
+def _bin_means(sample: Sample, knots: np.ndarray) -> np.ndarray:
+    """Mean score of the pairs below the first knot, between each two, and above the last."""
+    places = np.searchsorted(knots, sample.values, side="right")
+    pairs = sample.genuine + sample.impostor
+    totals = np.bincount(places, pairs, minlength=len(knots) + 1)
+    sums = np.bincount(places, pairs * sample.values, minlength=len(knots) + 1)
+    return sums / totals.clip(min=1)
 
 
 def _reweighted(counts: PersonCounts, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

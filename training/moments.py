@@ -100,7 +100,8 @@ def proxy_moments(
     Args:
         embeddings: ``(B, D)``, of any length but zero.
         proxies: ``(C, D)``, or this process's rows of them.
-        labels: int64 ``(B,)``, the row of each sample's own proxy (over all processes).
+        labels: int64 ``(B,)``, the row of each sample's own proxy (over all processes); the
+            caller checks that there is one.
         chunk: Proxies per step; chosen from ``B`` and ``D`` when None.
         offset: Index of this process's first proxy, when they are sharded.
         group: Process group the proxies are sharded over. Every process must pass the same

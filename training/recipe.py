@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from training.errors import UsageError
@@ -22,7 +23,9 @@ class Recipe:
         head_lr: Factor on ``lr`` for the head and for stages of the trunk that start fresh.
         proxy_lr: Factor on ``lr`` for the proxies of any loss that has them.
         warmup: Epochs in which only what is fresh moves: head, proxies, stages without weights.
-        freeze_bn: Keep the trunk's batch-norm statistics where it has any.
+        freeze_bn: Keep the trunk's batch-norm statistics where it has any. Else several processes
+            measure them together on GPUs; without GPUs each measures its own part of the batch,
+            and the result depends on their number.
         ema: Decay of averaged weights; 0 for none.
         precision: ``fp32`` or ``bf16`` (autocast; statistics of the loss stay in float32).
         compile: Use ``torch.compile``.
@@ -77,3 +80,21 @@ def recipe(preset: str, **changes: Any) -> Recipe:
     if preset not in PRESETS:
         raise UsageError(f"preset is {preset!r}; it must be one of {', '.join(PRESETS)}")
     return replace(PRESETS[preset], **{k: v for k, v in changes.items() if v is not None})
+
+
+def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Names of the settings in which a stored run differs from the one that is wanted.
+
+    Args:
+        stored: Settings of a run, with its recipe as a dictionary under ``recipe``. A field that
+            is newer than the recipe had its default; other settings it lacks are not compared.
+        wanted: The same of another run.
+    """
+    old, new = _flat(stored), _flat(wanted)
+    return [name for name, value in new.items() if old.get(name, value) != value]
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with those of the recipe among them."""
+    others = {name: value for name, value in settings.items() if name != "recipe"}
+    return others | asdict(Recipe()) | settings["recipe"]

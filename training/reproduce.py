@@ -31,12 +31,14 @@ class Experiment:
         run: Task, recipe, folder, number of seeds to results by row.
         paper: The paper's own numbers: R@1, R@2, R@4, R@8 by row (none where it shows a plot).
         setting: What the paper used.
+        trunk: The paper's, unless another is asked for.
     """
 
     about: str
     run: Callable[[Task, Recipe, Path, int], Results]
     paper: dict[str, tuple[float, ...]]
     setting: str
+    trunk: str = "resnet50"
 
 
 def dloss_vs_pdloss(task: Task, recipe: Recipe, out: Path, seeds: int) -> Results:
@@ -91,7 +93,12 @@ def distributions(task: Task, recipe: Recipe, out: Path, seeds: int) -> Results:
     }
     (out / "distributions.png").write_bytes(png(plots.score_histograms(samples)))
     figures = {name: metrics.d_prime(sample) for name, sample in samples.items()}
-    lines = [f"{task.table.name}, {task.split.describe(task.table)}, test; {task.budget}", ""]
+    lines = [
+        f"{task.table.name}, {task.split.describe(task.table)}; {task.budget}; test, "
+        f"n = {len(rows):,}; {recipe.epochs} epochs, batch {recipe.batch}, lr {recipe.lr:g}; "
+        "one seed.",
+        "",
+    ]
     lines += ["| d' | ours | paper |", "|---|---|---|"]
     paper = {"before training": 0.91, "after training": 2.19}
     lines += [f"| {name} | {value:.2f} | {paper[name]:.2f} |" for name, value in figures.items()]
@@ -104,6 +111,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "dloss_vs_pdloss": Experiment(
         "D-Loss, PD-Loss without and with the logarithm", dloss_vs_pdloss, {},
         "CUB val, ResNet18, EMB 256, BS 500, 300 epochs; a plot: pd above d, no log does not train",
+        trunk="resnet18",
     ),
     "batch_size": Experiment(
         "batch size 32 and 64", batch_size, {},
@@ -148,7 +156,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_task_arguments(parser, dataset="cub")
     add_recipe_arguments(parser)
     parser.add_argument("--seeds", type=positive, default=1)
-    parser.add_argument("--out", type=Path, default=Path("runs/reproduce"))
+    parser.add_argument("--out", type=Path, help="default: runs/reproduce/DATASET")
+    parser.set_defaults(trunk=None)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -161,8 +170,9 @@ def run(args: argparse.Namespace) -> int:
             f"There is no experiment {args.experiment!r}. There are: {', '.join(EXPERIMENTS)}."
         )
     experiment = EXPERIMENTS[args.experiment]
+    args.trunk = args.trunk or experiment.trunk
     recipe, task = recipe_of(args), make_task(args)
-    out = args.out / args.experiment
+    out = (args.out or Path("runs/reproduce", args.dataset)) / args.experiment
     out.mkdir(parents=True, exist_ok=True)
     results = experiment.run(task, recipe, out, args.seeds)
     if results:
@@ -183,7 +193,8 @@ def _seeds(
 
 def _beside(out: Path, experiment: Experiment, results: Results) -> None:
     """Append the paper's table, with ours beside it."""
-    lines = ["", f"Paper: {experiment.setting}."]
+    run = next(iter(results.values()))[0]
+    lines = ["", f"Paper: {experiment.setting}. Ours: {run['part']}, {run['budget']}."]
     if experiment.paper:
         lines.append("")
         names = [f"R@{k}" for k in metrics.KS]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from training.datasets.table import DatasetError, Table
+from training.errors import UsageError
 from training.faces import HELD_OUT_SHARE, held_out
 
 SPLITS = ("paper", "zero_shot", "identity_disjoint", "held_out")
@@ -40,6 +41,25 @@ class Split:
         )
         return f"split {self.name}: {'; '.join(parts)} ({self.note})"
 
+    def check_val(self, table: Table) -> None:
+        """See that ``val`` can be chosen by.
+
+        Raises:
+            UsageError: It has no genuine or no impostor pairs, so that d' has no value.
+        """
+        counts = np.unique(table.labels[self.val], return_counts=True)[1]
+        missing = "impostor" if len(counts) < 2 else "genuine" if counts.max() < 2 else None
+        if missing:
+            raise UsageError(
+                f"--patience needs d' on val, which has no {missing} pairs: "
+                f"choose another --split than {self.name}, or leave --patience out"
+            )
+
+
+def split_name(description: str) -> str:
+    """The name of the split that :meth:`Split.describe` describes."""
+    return description.removeprefix("split ").partition(":")[0]
+
 
 def split(table: Table, name: str, seed: int = 0) -> Split:
     """Split a table.
@@ -51,6 +71,7 @@ def split(table: Table, name: str, seed: int = 0) -> Split:
             half chooses. ``identity_disjoint``: the makers' identity split where there is one,
             else 80/20 of the classes at random; a tenth of the training classes chooses.
             ``held_out``: the people ``distill`` holds out too, half to choose, half to test.
+            A tenth is two classes at least, unless fewer than two were left to train on.
         seed: Fixes whatever is random.
     """
     if name not in SPLITS:
@@ -84,7 +105,7 @@ def _paper(table: Table, rng: np.random.Generator) -> Split:
 def _zero_shot(table: Table) -> Split:
     classes = len(table.names)
     half = classes // 2
-    held = max(1, half // 10)
+    held = _choosing(half)
     if half - held < 2:
         raise DatasetError(f"{table.name} has {classes} classes; zero_shot needs at least 6.")
     part = np.digitize(table.labels, [half - held, half])
@@ -107,10 +128,10 @@ def _identity_disjoint(table: Table, rng: np.random.Generator) -> Split:
         note = f"{TEST_SHARE:.0%} of the classes at random as test"
     if len(train_classes) < 3:
         raise DatasetError(f"{table.name} has too few classes for identity_disjoint.")
-    held = rng.choice(train_classes, max(1, len(train_classes) // 10), replace=False)
+    held = rng.choice(train_classes, _choosing(len(train_classes)), replace=False)
     val = np.flatnonzero(np.isin(labels, held))
     train = np.flatnonzero(np.isin(labels, np.setdiff1d(train_classes, held)))
-    return Split("identity_disjoint", train, val, test, f"{note}, 10% of the rest as val")
+    return Split("identity_disjoint", train, val, test, f"{note}, {len(held):,} others as val")
 
 
 def _held_out(table: Table) -> Split:
@@ -122,6 +143,11 @@ def _held_out(table: Table) -> Split:
     train, val, test = map(np.flatnonzero, (~back, choosing, back & ~choosing))
     note = f"{HELD_OUT_SHARE:.0%} of the people by hashed name, half of them to choose by"
     return Split("held_out", train, val, test, note)
+
+
+def _choosing(classes: int) -> int:
+    """How many of the training classes choose: a tenth, but one alone has no impostor pairs."""
+    return max(classes // 10, 2 if classes >= 4 else 1)
 
 
 def _share_of_each_class(

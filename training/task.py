@@ -16,7 +16,7 @@ from model.network import TRUNKS, Architecture, EmbeddingNet
 from model.preprocess import Preprocessing
 from training import datasets, metrics
 from training.crops import aligned_crops
-from training.datasets.table import Table
+from training.datasets.table import DatasetError, Table
 from training.errors import UsageError, positive
 from training.faces import read_names
 from training.features import cached_features, frozen_trunk
@@ -61,6 +61,16 @@ class Task:
         kind = "frozen" if self.features is not None else "fine-tuned"
         stored = self.images.shape[1]
         return f"{self.trunk} {kind}, {self.size} px (pictures stored at {stored} px)"
+
+    def settings(
+        self, loss: str, dim: int, proxy_init: str, options: dict[str, object] | None
+    ) -> dict[str, object]:
+        """What decides the result of a run beside its recipe; arguments as for :meth:`job`."""
+        return {
+            "loss": loss, "options": options or {}, "dim": dim, "proxy_init": proxy_init,
+            "split": self.split.describe(self.table), "budget": self.budget,
+            "pooling": self.pooling,
+        }  # fmt: skip
 
     def source(self, rows: np.ndarray) -> Source:
         """Input for some rows of the table, numbered from 0."""
@@ -122,6 +132,7 @@ class Task:
         return Job(
             net, criterion, source, labels, recipe, out,
             evaluate=partial(self.quick, part=part), fresh=fresh, progress=progress,
+            settings=self.settings(loss, dim, proxy_init, options),
         )  # fmt: skip
 
     def quick(self, net: nn.Module, part: str = "val") -> dict[str, float]:
@@ -186,11 +197,14 @@ def make_task(args: argparse.Namespace) -> Task:
         images = pictures(table, args.stored or args.size, args.cache, boxes=args.boxes)
         key = Path(images.filename).stem
     default = "identity_disjoint" if table.faces and args.dataset != "lfw40" else "paper"
-    parts = split(table, args.split or default)
+    chosen = args.split or default
+    if args.dataset == "lfw" and chosen == "identity_disjoint" and table.official_train is None:
+        raise DatasetError(f"lfw: {table.notes[0]} Or choose another --split, such as held_out.")
+    parts = split(table, chosen)
     for note in (*table.notes, parts.describe(table)):
         print(f"{table.name}: {note}")
     features = None
     if args.frozen or args.trunk == FROZEN_ONLY:
-        trunk = frozen_trunk(args.trunk, args.init)
+        trunk = frozen_trunk(args.trunk, args.init, args.pooling)
         features = cached_features(trunk, images, key, args.size, args.cache)
     return Task(table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling)

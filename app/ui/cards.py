@@ -45,9 +45,9 @@ def encoded(image: Image.Image, quality: int = 82) -> str:
     return data_address(buffer.getvalue())
 
 
-def data_address(jpeg: bytes) -> str:
-    """An encoded JPEG as a ``data:`` address."""
-    return "data:image/jpeg;base64," + base64.b64encode(jpeg).decode()
+def data_address(encoded: bytes, kind: str = "jpeg") -> str:
+    """An encoded picture as a ``data:`` address."""
+    return f"data:image/{kind};base64," + base64.b64encode(encoded).decode()
 
 
 def message(kind: str, title: str, body: str = "") -> str:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from fastapi import APIRouter
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from starlette.background import BackgroundTask
+
+from app.errors import plain_answer
 
 T = TypeVar("T")
 
@@ -67,8 +69,7 @@ class Downloads:
             # The offer stays known: a download that is broken off is swept like an unused one.
             self._fetched.add(token)
         if file is None or fetched:
-            message = "This download was used or has expired. Export again."
-            return JSONResponse({"error": {"code": "gone", "message": message}}, status_code=404)
+            return plain_answer(404, "gone", "This download was used or has expired. Export again.")
         return FileResponse(
             file,
             filename=file.name,

@@ -12,9 +12,13 @@ import gradio as gr
 from app.service import FaceService
 from app.ui import cards, people_cards, text
 from app.ui.downloads import Downloads
-from app.ui.shared import QUIET, acting, explain, live
+from app.ui.erasing import STEPS, Outcome
+from app.ui.shared import QUIET, acting, at_once, explain, live
+from app.ui.uploads import limit_note
 from index.records import Person
 from model.errors import UnknownPerson
+
+_LARGER = "For a larger export use python -m index import on the server."
 
 MOST_LISTED = 100
 """People shown at a time; the rest are on further pages, or found by name."""
@@ -42,16 +46,17 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
             rename = gr.Button("Rename", elem_id="gallery-rename")
         with gr.Row(elem_classes="fv-controls"):
             other = gr.Dropdown([], label="Is the same person as", elem_id="gallery-other")
-            merge = gr.Button("Merge the two", elem_id="gallery-merge")
+            merge = gr.Button("Merge the two …", elem_id="gallery-merge")
         with gr.Row(elem_classes="fv-controls"):
             photo = gr.Dropdown([], label="Photo", elem_id="gallery-photo")
-            remove = gr.Button("Remove this photo", elem_id="gallery-remove")
+            remove = gr.Button("Remove this photo …", elem_id="gallery-remove")
         forget = gr.Button("Forget this person …", elem_id="gallery-forget")
         with gr.Group(visible=False) as confirm:
             question = gr.HTML("", apply_default_css=False, js_on_load=None)
             with gr.Row():
                 erase = gr.Button("Erase for good", variant="stop", elem_id="gallery-erase")
                 keep = gr.Button("Keep", elem_id="gallery-keep")
+        asked = gr.State(None)
     listing = gr.HTML("", apply_default_css=False, elem_id="gallery-list", js_on_load=None)
     start = gr.State(0)
     with gr.Row(visible=False) as turning:
@@ -63,9 +68,12 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
             "thumbnails. Keep it as safe as the gallery itself.</p>",
             apply_default_css=False, js_on_load=None,
         )  # fmt: skip
-        with gr.Row(elem_classes="fv-controls"):
-            export = gr.Button("Export the whole gallery", elem_id="gallery-export")
-            file = gr.File(label="Exported gallery to import", elem_id="gallery-file", height=130)
+        export = gr.Button("Export the whole gallery", elem_id="gallery-export")
+        skip = gr.Checkbox(
+            False, label="Leave people who are here already as they are", elem_id="gallery-skip"
+        )
+        file = gr.File(label="Exported gallery to import", elem_id="gallery-file", height=130)
+        too_large = limit_note("gallery-file", service.settings, _LARGER)
         offered = gr.HTML("", apply_default_css=False, elem_id="gallery-offer", js_on_load=None)
 
     def list_people(mine: FaceService, words: str, place: int) -> tuple[dict, list[Person]]:
@@ -98,7 +106,9 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
             return {listing: explain(error), details: "", tools: gr.update(visible=False)}
         others = [choice for choice in choices if choice[1] != chosen]
         own_choice = [] if len(others) < len(choices) else [(_label(who), chosen)]
-        numbers = [(f"{each.id}: {each.source_name or 'photo'}", each.id) for each in photos]
+        numbers = [
+            (people_cards.photo_label(each, place), each.id) for place, each in enumerate(photos, 1)
+        ]
         return answer | {
             person: gr.update(choices=own_choice + choices, value=chosen),
             details: people_cards.person_card(who, shown),
@@ -118,14 +128,14 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
 
     def turn(by: int) -> Callable[..., dict[Any, Any]]:
         def run(words: str, chosen: str | None, place: int, request: gr.Request) -> dict[Any, Any]:
-            return refresh(words, chosen, max(0, place + by), request)
+            return {notice: "", **refresh(words, chosen, max(0, place + by), request)}
 
         return run
 
     def find(words: str, chosen: str | None, request: gr.Request) -> dict[Any, Any]:
         return {notice: "", **refresh(words, chosen, 0, request)}
 
-    def act(change: Callable[[FaceService, Any, Any], tuple[str, str | None]]) -> Any:
+    def act(change: Callable[..., Outcome], saying: gr.HTML = notice) -> Any:
         """Wrap a change of the gallery: say what happened, then show what is there now."""
 
         def run(
@@ -135,87 +145,88 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
                 said, chosen = change(acting(service, request), chosen, value)
             except Exception as error:
                 said = explain(error)
-            return {notice: live(said), **refresh(words, chosen, place, request)}
+            silent = {notice: "", offered: ""}
+            return silent | {saying: live(said)} | refresh(words, chosen, place, request)
 
         return run
 
-    def do_rename(mine: FaceService, chosen: str, name: str) -> tuple[str, str]:
+    def do_rename(mine: FaceService, chosen: str, name: str) -> Outcome:
         return cards.message("info", f"Now called {mine.rename(chosen, name).name}."), chosen
 
-    def do_merge(mine: FaceService, chosen: str, gone: str | None) -> tuple[str, str]:
-        if gone is None:
-            return cards.message("warning", "Choose the second person first."), chosen
-        kept = mine.merge(chosen, gone)
-        photos = text.plural(kept.photos, "photo")
-        return cards.message("info", f"{kept.name} has all {photos} now."), chosen
+    def ask(kind: str) -> Callable[..., dict[Any, Any]]:
+        """Wrap the question before something that cannot be undone."""
 
-    def do_remove(mine: FaceService, chosen: str, number: str | None) -> tuple[str, str]:
-        if number is None:
-            return cards.message("warning", "Choose a photo first."), chosen
-        mine.remove_photo(chosen, number)
-        return cards.message("info", f"Photo {number} is removed for good."), chosen
+        def run(chosen: str, value: str | None, request: gr.Request) -> dict[Any, Any]:
+            try:
+                words = STEPS[kind].ask(acting(service, request), chosen, value)
+            except Exception as error:
+                return {notice: live(explain(error)), confirm: gr.update(visible=False)}
+            return {
+                notice: "",
+                asked: (kind, chosen, value),
+                confirm: gr.update(visible=True),
+                question: f'<p class="fv-ask" role="alert">{escape(words)}</p>',
+                erase: STEPS[kind].yes,
+            }
 
-    def do_forget(mine: FaceService, chosen: str, _: str) -> tuple[str, None]:
-        name = mine.person(chosen).name
-        return people_cards.erased_card(name, mine.forget(chosen)), None
+        return run
 
-    def ask(chosen: str, request: gr.Request) -> dict[Any, Any]:
-        try:
-            who = acting(service, request).person(chosen)
-        except Exception as error:
-            return {notice: live(explain(error))}
-        words = (
-            f"Erase {who.name} for good: the name, the consent note, "
-            f"{text.plural(who.photos, 'photo')} and the face vectors? This cannot be undone."
-        )
-        return {
-            confirm: gr.update(visible=True),
-            question: f'<p class="fv-ask" role="alert">{escape(words)}</p>',
-        }
+    def do_asked(mine: FaceService, _: str, what: tuple[str, str, str | None]) -> Outcome:
+        kind, chosen, value = what
+        return STEPS[kind].do(mine, chosen, value)
 
-    def do_export(request: gr.Request) -> str:
+    def do_export(request: gr.Request) -> dict[Any, Any]:
         try:
             write = acting(service, request).export
             address, size, number = downloads.offer("gallery.faces", write)
         except Exception as error:
-            return live(explain(error))
-        return live(
+            return {notice: "", offered: live(explain(error))}
+        link = (
             f'<p><a class="fv-button" href="{address}" download="gallery.faces">Download '
             f"{text.plural(number, 'person', 'people')} ({text.size(size)})</a> Good for one "
             "download within ten minutes.</p>"
         )
+        return {notice: "", offered: live(link)}
 
-    def do_import(mine: FaceService, chosen: str | None, path: str | None) -> tuple[str, Any]:
+    def do_import(mine: FaceService, chosen: str | None, given: tuple[str | None, bool]) -> Outcome:
+        path, leave = given
         if path is None:
             return "", chosen
-        number = mine.import_(Path(path))
+        number = mine.import_(Path(path), existing="skip" if leave else "error")
         return cards.message("info", f"Added {text.plural(number, 'person', 'people')}."), chosen
 
     def import_file(
-        words: str, chosen: str | None, place: int, path: str | None, request: gr.Request
-    ) -> dict[Any, Any]:
+        words: str, chosen: str | None, place: int, path: str | None, leave: bool,
+        request: gr.Request,
+    ) -> dict[Any, Any]:  # fmt: skip
         try:
-            return act(do_import)(words, chosen, place, path, request) | {file: None}
+            imported = act(do_import, offered)(words, chosen, place, (path, leave), request)
+            return imported | {file: None}
         finally:
             if path is not None:
                 Path(path).unlink(missing_ok=True)
 
     changed = [notice, *outputs]
+    acted = [*changed, offered]
     quiet = {"show_progress": "hidden", **QUIET}
     page.load(show, state, changed, **quiet)
     own.select(show, state, changed, **quiet)
     person.input(show, state, changed, **quiet)
     query.change(find, [query, person], changed, **quiet)
-    earlier.click(turn(-MOST_LISTED), state, outputs, **quiet)
-    later.click(turn(MOST_LISTED), state, outputs, **quiet)
-    rename.click(act(do_rename), [*state, new_name], changed, show_progress_on=notice, **QUIET)
-    merge.click(act(do_merge), [*state, other], changed, show_progress_on=notice, **QUIET)
-    remove.click(act(do_remove), [*state, photo], changed, show_progress_on=notice, **QUIET)
-    erase.click(act(do_forget), [*state, person], changed, show_progress_on=notice, **QUIET)
-    forget.click(ask, person, [notice, confirm, question], show_progress="hidden", **QUIET)
+    earlier.click(turn(-MOST_LISTED), state, changed, **quiet)
+    later.click(turn(MOST_LISTED), state, changed, **quiet)
+    rename.click(act(do_rename), [*state, new_name], acted, show_progress_on=notice, **QUIET)
+    asking = [notice, asked, confirm, question, erase]
+    merge.click(ask("merge"), [person, other], asking, **quiet)
+    remove.click(ask("remove"), [person, photo], asking, **quiet)
+    forget.click(ask("forget"), [person, person], asking, **quiet)
+    erase.click(act(do_asked), [*state, asked], acted, show_progress_on=notice, **QUIET)
     keep.click(lambda: gr.update(visible=False), None, confirm, queue=False, **QUIET)
-    export.click(do_export, None, offered, **QUIET)
-    file.upload(import_file, [*state, file], [*changed, file], show_progress_on=notice, **QUIET)
+    export.click(do_export, None, [notice, offered], **QUIET)
+    file.upload(
+        import_file, [*state, file, skip], [*acted, file], show_progress_on=offered, **QUIET
+    )
+    too_large.refused(inputs=None, outputs=[notice, offered], **at_once("", ""))
 
 
 def _known(service: FaceService, chosen: str | None) -> Person | None:

@@ -13,8 +13,9 @@ import gradio as gr
 from app.service import FaceService
 from app.settings import Settings
 from app.ui import cards, model_cards
-from app.ui.shared import QUIET, acting, explain, live
+from app.ui.shared import QUIET, acting, at_once, explain, live
 from app.ui.stops import Stops, steps
+from app.ui.uploads import limit_note
 from model.calibration import Calibration
 from model.errors import CalibrationError
 
@@ -23,6 +24,8 @@ _HELP = """
 your own: one folder a person, at least two photos of most, taken as yours will be. The photos are
 read once and not kept. Nothing changes until you use the result.</p>
 """
+
+_LARGER = "More photos than that: put them on the server, where the setting own_photos points."
 
 
 def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) -> None:
@@ -43,9 +46,10 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
                 [], label="Or a folder on the server", elem_id="model-folder",
                 visible=settings.own_photos is not None,
             )  # fmt: skip
+        too_large = limit_note("model-zip", settings, _LARGER)
         with gr.Row():
             start = gr.Button("Measure", variant="primary", elem_id="model-measure")
-            stop = gr.Button("Stop", visible=False, elem_id="model-stop")
+            stop = gr.Button("Stop", visible=False, scale=0, min_width=140, elem_id="model-stop")
         progress = gr.HTML("", apply_default_css=False, elem_id="model-progress", js_on_load=None)
         result = gr.State(None, time_to_live=3600)
         with gr.Row():
@@ -58,7 +62,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
             info = mine.model_info()
             answer = {
                 facts: model_cards.facts_card(info),
-                card: info.card,
+                card: model_cards.with_pictures(info.card, settings.bundle),
                 folder: _folders(settings),
             }
         except Exception as error:
@@ -119,6 +123,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
         show_progress="hidden", concurrency_limit=1, **QUIET,
     )  # fmt: skip
     stop.click(call_off, None, None, queue=False, **QUIET)
+    too_large.refused(inputs=None, outputs=progress, **at_once(""))
     use.click(activate, result, [progress, *shown], **QUIET)
     back.click(go_back, None, [progress, *shown], **QUIET)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from html import escape
+from pathlib import Path
 
 from app.own_calibration import OwnCalibration
 from app.results import ModelInfo
@@ -28,8 +29,8 @@ def facts_card(info: ModelInfo) -> str:
         ("A face is", f"{info.dim} numbers"),
         ("Calibration", info.calibration_id or "none yet"),
         ("Search index", kind or "none"),
-        ("Faces in it", text.count(int(index.get("count", 0)))),
-        ("Its memory", text.size(int(index.get("memory_bytes", 0)))),
+        ("Faces in the index", text.count(int(index.get("count", 0)))),
+        ("Memory of the index", text.size(int(index.get("memory_bytes", 0)))),
     ]
     rows = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(words)}</dd></div>" for name, words in facts
@@ -47,8 +48,8 @@ def calibration_card(calibration: Calibration) -> str:
         (
             text.target(each.target_fmr).capitalize(),
             f"{each.threshold:.3f}" if each.threshold <= HIGHEST else "out of reach",
-            _rate(each.fmr, text.one_in),
-            _rate(each.fnmr, text.percent),
+            _rate(each.fmr, text.chances(each.fmr)),
+            _rate(each.fnmr, text.shares(each.fnmr)),
             "measured" if each.supported else "too few pairs to certify",
         )
         for each in calibration.targets
@@ -83,6 +84,18 @@ def calibration_card(calibration: Calibration) -> str:
     )
 
 
+def with_pictures(card: str, folder: Path) -> str:
+    """A model card, Markdown, with the PNG pictures beside it put in: the page serves no files."""
+
+    def inlined(found: re.Match[str]) -> str:
+        file = folder / found["file"]
+        if not file.is_file():
+            return found["words"]
+        return f"![{found['words']}]({cards.data_address(file.read_bytes(), 'png')})"
+
+    return re.sub(r"!\[(?P<words>[^\]]*)\]\((?P<file>[\w.-]+\.png)\)", inlined, card)
+
+
 def own_card(found: OwnCalibration) -> str:
     """A fresh calibration on own photos, before it is used."""
     left_out = ""
@@ -111,9 +124,10 @@ def progress_bar(stage: str, done: int, total: int) -> str:
     )
 
 
-def _rate(rate: Rate, words: Callable[[float], str]) -> str:
+def _rate(rate: Rate, words: tuple[str, str, str]) -> str:
+    value, low, high = words
     counted = f"{text.count(rate.errors)} of {text.count(rate.trials)}"
-    return f"{words(rate.value)} ({words(rate.low)} to {words(rate.high)}; {counted})"
+    return f"{value} ({low} to {high}; {counted})"
 
 
 def _estimate(estimate: Estimate, *, share: bool = False) -> str:

@@ -8,8 +8,11 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
+from starlette.routing import Match, Mount
+from starlette.types import Scope
 
+from app.errors import plain_answer
 from app.service import FaceService
 from app.settings import Settings
 from app.ui import enroll, gallery, model, private, search, theme, verify
@@ -80,7 +83,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         server_name=settings.host,
         server_port=settings.port,
         auth=service.keys.login if service.keys.required else None,
-        auth_message="User is the name of your key, password the key itself.",
+        auth_message="<h1>Face verification</h1>User is the name of your key, password the key itself.",
         theme=theme.theme(),
         head=theme.HEAD,
         footer_links=[],
@@ -92,6 +95,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         show_error=False,
         max_file_size=settings.max_request_bytes,
     )
+    app.router.routes.append(_BesideApi(path, app.router.routes.pop().app))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager
@@ -104,6 +108,15 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
     return app
 
 
-def _closed(path: str) -> JSONResponse:
-    message = "The page serves no files."
-    return JSONResponse({"error": {"code": "not_found", "message": message}}, status_code=404)
+class _BesideApi(Mount):
+    """The page takes every path that nothing else takes, except the API's: they have errors of
+    their own for an unknown path or a wrong method."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if f"{scope['path']}/".startswith("/v1/"):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def _closed(path: str) -> Response:
+    return plain_answer(404, "not_found", "The page serves no files.")

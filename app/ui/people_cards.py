@@ -34,14 +34,16 @@ def chip(kind: str, words: str) -> str:
 
 
 def enrollment_card(
-    name: str, results: Sequence[PhotoResult], total: int, *, stopped: bool = False
-) -> str:
+    name: str, results: Sequence[PhotoResult], total: int, *, outcome: str = "",
+    stopped: bool = False,
+) -> str:  # fmt: skip
     """What became of each photo so far.
 
     Args:
         name: The person's name.
         results: Results of the photos done.
         total: Photos given.
+        outcome: What became of the person, as :func:`went_to` says it.
         stopped: Whether the rest was called off.
     """
     accepted = sum(result.status == "accepted" for result in results)
@@ -61,11 +63,41 @@ def enrollment_card(
         f"<p>{escape(result.message)}</p></div></li>"
         for result in results
     )
-    note = "<p>Stopped; the photos above stay as they are.</p>" if stopped else ""
+    notes = f"<p>{escape(outcome)}</p>" if outcome else ""
+    if stopped:
+        notes += "<p>Stopped; the photos above stay as they are.</p>"
     return (
         f'<section class="fv-card" aria-label="Enrollment"><h3>{escape(title)}</h3>'
-        f'{"" if done else bar}{note}<ul class="fv-list">{items}</ul></section>'
+        f'{"" if done else bar}{notes}<ul class="fv-list">{items}</ul></section>'
     )
+
+
+def went_to(person: Person, created: bool) -> str:
+    """Whether the photos made a new person or went to one who was there."""
+    if created:
+        return f"New person: {person.name}."
+    return f"Added to {person.name}, who has {text.plural(person.photos, 'photo')} now."
+
+
+def namesakes_card(name: str, people: Sequence[Person], pictures: Sequence[bytes | None]) -> str:
+    """Everyone who has a name already, each with a face or an empty place."""
+    has = "is somebody" if len(people) == 1 else f"are {text.count(len(people))} people"
+    figures = "".join(
+        f"<figure>{thumbnail(picture, label)}<figcaption>{escape(label)}<br>"
+        f"{text.plural(person.photos, 'photo')}<br>added {day(person.created)}"
+        "</figcaption></figure>"
+        for place, (person, picture) in enumerate(zip(people, pictures, strict=True), 1)
+        for label in (numbered(person.name, place, len(people)),)
+    )
+    return (
+        f'<div class="fv-namesakes" role="status"><p><strong>There {has} named {escape(name)} '
+        f'already.</strong></p><div class="fv-thumbs">{figures}</div></div>'
+    )
+
+
+def numbered(name: str, place: int, people: int) -> str:
+    """A name, with its place where several people have it: ``Ada (2)``."""
+    return name if people == 1 else f"{name} ({place})"
 
 
 def search_card(found: Search) -> str:
@@ -74,9 +106,8 @@ def search_card(found: Search) -> str:
     people = text.plural(found.gallery_size, "person", "people")
     title = f"{text.plural(len(found.faces), 'face')} found, {text.count(known)} known"
     promise = (
-        f"Searched among {people}. A stranger is taken for any of them "
-        f"{text.target(found.target_fpir).replace(' strangers', ' times')} "
-        f"(threshold {found.threshold:.2f})."
+        f"Searched among {people}. The threshold {found.threshold:.2f} lets "
+        f"{text.target(found.target_fpir)} pass for one of them."
     )
     doubt = ""
     if not found.supported:
@@ -97,9 +128,9 @@ def search_card(found: Search) -> str:
 def person_card(person: Person, photos: Iterable[tuple[Photo, bytes | None]]) -> str:
     """One person of the gallery with their photos."""
     figures = "".join(
-        f"<figure>{thumbnail(picture, f'Photo {photo.id}')}<figcaption>{escape(photo.id)}"
-        f"</figcaption></figure>"
-        for photo, picture in photos
+        f"<figure>{thumbnail(picture, label)}<figcaption>{escape(label)}</figcaption></figure>"
+        for place, (photo, picture) in enumerate(photos, 1)
+        for label in (photo_label(photo, place),)
     )
     consent = person.consent or "none noted"
     return (
@@ -107,6 +138,11 @@ def person_card(person: Person, photos: Iterable[tuple[Photo, bytes | None]]) ->
         f"<p>{text.plural(person.photos, 'photo')} · added {day(person.created)} · "
         f'consent: {escape(consent)}</p><div class="fv-thumbs">{figures}</div></section>'
     )
+
+
+def photo_label(photo: Photo, place: int) -> str:
+    """What a person's photo is called where all are shown: ``2. garden.jpg``."""
+    return f"{place}. {photo.source_name or 'photo'}"
 
 
 def people_table(people: Sequence[Person], total: int, query: str, start: int = 0) -> str:
@@ -181,16 +217,22 @@ def _found_face(found: FaceSearch, faces: int) -> str:
         head = f"{chip('same', 'Known')}<h3>{escape(best.match.name)}</h3>"
     else:
         head = f"{chip('inconclusive', 'Unknown')}<h3>Nobody in the gallery is like enough</h3>"
-    headings = ("", "Name", "Score", "Ahead of the next by", "Chance for a stranger")
-    listed = ""
-    if found.candidates:
-        rows = [_candidate(each) for each in found.candidates]
-        listed = cards.raw_table(headings, rows, "People, best first")
+    above = [each for each in found.candidates if each.known]
+    below = [each for each in found.candidates if not each.known]
+    listed = _candidates(above, "People, best first") if above else ""
+    if below:
+        words = "Closest people, all below the threshold"
+        listed += f"<details><summary>{words}</summary>{_candidates(below, words)}</details>"
     return (
         f'<article class="fv-face" aria-label="{number}"><div class="fv-compared">'
         f"{cards.crop(found.face, number)}<div>{head}{cards.quality_list(found.face.quality)}"
         f"</div></div>{listed}</article>"
     )
+
+
+def _candidates(candidates: Sequence[Candidate], label: str) -> str:
+    headings = ("", "Name", "Score", "Ahead of the next by", "Chance for a stranger")
+    return cards.raw_table(headings, [_candidate(each) for each in candidates], label)
 
 
 def _candidate(candidate: Candidate) -> tuple[str, ...]:

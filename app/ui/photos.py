@@ -45,8 +45,8 @@ _TEMPLATE = """
     <button type="button" class="fv-button" data-part="choose"
             aria-label="Choose {what}: {label}">Choose {what}</button>
     <button type="button" class="fv-button" data-part="camera"
-            aria-label="Use the camera: {label}">Use the camera</button></div>
-  <p class="fv-picker-status" data-part="status" role="status"></p>
+            aria-label="Use the camera: {label}">Use the camera</button>
+    <p class="fv-picker-status" data-part="status" role="status"></p></div>
   <input data-part="input" type="file" accept="image/*,.heic,.avif" {multiple} hidden
          aria-label="{label}" tabindex="-1">
 </div>

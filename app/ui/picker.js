@@ -10,6 +10,10 @@ let items = [], camera = null;
 const megabytes = (bytes) => (bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0) + " MB";
 const say = (words) => { status.textContent = words; };
 const bytesOf = (item) => item.data.length * 0.75;
+const weigh = (those) => those.reduce((sum, item) => sum + bytesOf(item), 0);
+const shown = () => [...document.querySelectorAll(".fv-picker")].filter((each) => each.offsetParent);
+// All photos of a tab travel in one call.
+const besides = () => shown().reduce((sum, each) => sum + (each === root ? 0 : Number(each.dataset.weight)), 0);
 
 function show() {
   previews.replaceChildren(...items.map((item, place) => {
@@ -30,6 +34,7 @@ function show() {
     return figure;
   }));
   root.dataset.filled = items.length ? "yes" : "";
+  root.dataset.weight = weigh(items);
   find("clear").hidden = !items.length;
 }
 
@@ -60,8 +65,8 @@ async function take(files) {
   catch (error) { return say("The file cannot be read: " + error.message); }
   const next = several ? [...items, ...fresh] : fresh;
   if (next.length > most) return say(next.length + " photos are too many at once; take at most " + most + " and add the rest afterwards.");
-  const weight = next.reduce((sum, item) => sum + bytesOf(item), 0);
-  if (weight > total) return say("Together the photos have " + megabytes(weight) + "; at most " + megabytes(total) + " fit into one go. Add the rest afterwards.");
+  const weight = weigh(next) + besides();
+  if (weight > total) return say("Together the photos have " + megabytes(weight) + "; at most " + megabytes(total) + " fit into one go. " + (several ? "Add the rest afterwards." : "Use a smaller copy."));
   commit(next);
 }
 
@@ -107,7 +112,7 @@ root.addEventListener("drop", (event) => {
 document.addEventListener("paste", (event) => {
   const files = [...event.clipboardData.files];
   if (!files.length) return;
-  const pickers = [...document.querySelectorAll(".fv-picker")].filter((each) => each.offsetParent);
+  const pickers = shown();
   const focused = document.activeElement && document.activeElement.closest(".fv-picker");
   if (root === (focused || pickers.find((each) => !each.dataset.filled) || pickers[0])) {
     event.preventDefault();

@@ -9,7 +9,7 @@ import gradio as gr
 from app import samples
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import people_cards, text
+from app.ui import cards, people_cards, text
 from app.ui.photos import photo_picker, picker_value, read_uploads
 from app.ui.shared import QUIET, acting, at_once, explain, live, placeholder, sample_strip
 
@@ -49,6 +49,12 @@ def tab(service: FaceService, settings: Settings) -> None:
         except Exception as error:
             return live(explain(error))
 
+    def run_pressed(value: str, rate: float, request: gr.Request) -> str:
+        if not value:
+            missing = "The photo is missing. Give one, then press Search."
+            return live(cards.message("warning", missing))
+        return run(value, rate, request)
+
     def run_sample(rate: float, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
         """Show the photo at once and the answer when it is there, both from one call."""
         value = picker_value(samples.singles()[int(event.place)].photos)
@@ -57,7 +63,8 @@ def tab(service: FaceService, settings: Settings) -> None:
 
     shown = {"show_progress_on": result, **QUIET}
     answers = [
-        gr.on([button.click, target.input], run, [photo, target], result, **shown),
+        button.click(run_pressed, [photo, target], result, **shown),
+        target.input(run, [photo, target], result, **shown),
         strip.click(run_sample, target, [photo, result], **shown),
     ]
     photo.picked(

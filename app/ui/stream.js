@@ -1,4 +1,4 @@
-// Two gaps in how Gradio's client hears from the server, closed between it and the network.
+// Three gaps in how Gradio's client hears from the server, closed between it and the network.
 //
 // It opens its event stream anew only once it has read that the last one closed. A call that
 // reaches the server right after the closing, and is acknowledged before the page has read of it,
@@ -7,6 +7,8 @@
 //
 // It shows the answer of a cancelled call if that comes before the server has heard of the
 // cancelling. So such an answer is emptied here, from the moment of cancelling on.
+//
+// It says only "Error" of a call that was refused. So the reason is put where it looks for one.
 {
   const plain = window.fetch;
   const sending = new Set(), open = new Map(), early = new Set(), dropped = new Set();
@@ -48,21 +50,24 @@
     }
   }
 
+  // The server may hang up on a call that is too large before the page has read why.
+  const unread = (status) => status === 413
+    ? "The photos are too large to be sent together. Use smaller copies."
+    : "The call did not get through" + (status ? " (status " + status + ")" : "") +
+      ". Try again; if it stays, use smaller photos or reload the page.";
+  const refused = (words) => new Response(JSON.stringify({ detail: words }), { status: 422 });
+
   async function join(call) {
     // A call holds whole photos; what it is for stands at its end.
     const one = { fn: /"fn_index":(\d+)/.exec(call[1].body.slice(-300))?.[1], drop: false };
     sending.add(one);
     count();
     try {
-      const answer = await plain(...call);
-      const said = await answer.clone().json().catch(() => ({}));
-      if (answer.ok) {
-        if (one.drop) dropped.add(said.event_id);
-        joined(said.event_id, one.fn);
-      } else if (said.error) {
-        // In this form the client shows why the server refused.
-        return new Response(JSON.stringify({ detail: said.error.message }), { status: 422 });
-      }
+      const answer = await plain(...call).catch(() => null);
+      const said = await answer?.clone().json().catch(() => ({}));
+      if (!answer?.ok) return refused(said?.error?.message ?? unread(answer?.status));
+      if (one.drop) dropped.add(said.event_id);
+      joined(said.event_id, one.fn);
       return answer;
     } finally {
       sending.delete(one);

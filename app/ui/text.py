@@ -31,24 +31,39 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def rounded(value: float) -> str:
-    """A positive number to two significant digits, without exponent: ``1,900``, ``0.031``."""
+def rounded(value: float, digits: int = 2) -> str:
+    """A positive number to so many significant digits, without exponent: ``1,900``, ``0.031``."""
     if value <= 0:
         return "0"
     if value >= 1e15:
         return "more than a thousand million million"
-    digits = max(0, 1 - math.floor(math.log10(value)))
-    text = f"{round(value, 1 - math.floor(math.log10(value))):,.{digits}f}"
+    places = digits - 1 - math.floor(math.log10(value))
+    text = f"{round(value, places):,.{max(0, places)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def one_in(rate: float) -> str:
+def one_in(rate: float, digits: int = 2) -> str:
     """A small rate as a chance: ``1 in 10,000``; ``62%`` for what is not small."""
     if rate <= 0:
         return "none"
     if rate > 0.2:
         return percent(rate)
-    return f"1 in {rounded(1 / rate)}"
+    return f"1 in {rounded(1 / rate, digits)}"
+
+
+def chances(rate: Rate) -> tuple[str, str, str]:
+    """A rate and the ends of its interval as chances, with as many digits as tell them apart."""
+    numbers = (rate.value, rate.low, rate.high)
+    for digits in (2, 3, 4):
+        words = tuple(one_in(number, digits) for number in numbers)
+        if len(set(words)) == len(set(numbers)):
+            break
+    return words
+
+
+def shares(rate: Rate) -> tuple[str, str, str]:
+    """A rate and the ends of its interval in percent."""
+    return percent(rate.value), percent(rate.low), percent(rate.high)
 
 
 def percent(share: float) -> str:
@@ -65,7 +80,7 @@ def percent(share: float) -> str:
 
 def target(rate: float) -> str:
     """A target false-match rate as a promise: ``at most 1 in 10,000 strangers``."""
-    return f"at most {one_in(rate)} strangers"
+    return f"at most {one_in(rate)} {'of ' if rate > 0.2 else ''}strangers"
 
 
 def target_choices(default: float, offered: Sequence[float] = TARGETS) -> list[tuple[str, float]]:
@@ -86,22 +101,27 @@ def strangers(fmr: Rate) -> str:
             f"None of {count(fmr.trials)} stranger pairs look this alike "
             f"(95% interval: at most {one_in(fmr.high)})."
         )
-    low = f"{one_in(fmr.low)}" if fmr.low > 0 else "none"
+    value, low, high = chances(fmr)
     return (
-        f"{count(fmr.errors)} of {count(fmr.trials)} stranger pairs look this alike: "
-        f"about {one_in(fmr.value)} (95% interval: {low} to {one_in(fmr.high)})."
+        f"{count(fmr.errors)} of {count(fmr.trials)} stranger pairs {_look(fmr.errors)} this "
+        f"alike: about {value} (95% interval: {low} to {high})."
     )
 
 
 def one_person(fnmr: Rate) -> str:
     """How many pairs of one person look even less alike, with the 95% interval."""
-    pairs = f"{count(fnmr.trials)} pairs of photos of one person look less alike than this"
+    look = _look(fnmr.errors)
+    pairs = f"{count(fnmr.trials)} pairs of photos of one person {look} less alike than this"
     if fnmr.errors == fnmr.trials:
         return f"All {pairs} (95% interval: at least {percent(fnmr.low)})."
     if fnmr.errors == 0:
         return f"None of {pairs} (95% interval: at most {percent(fnmr.high)})."
     interval = f"{percent(fnmr.low)} to {percent(fnmr.high)}"
     return f"{count(fnmr.errors)} of {pairs} (95% interval: {interval})."
+
+
+def _look(pairs: int) -> str:
+    return "looks" if pairs == 1 else "look"
 
 
 def likelihood(ratio: float) -> str:

@@ -49,7 +49,7 @@ def tab(service: FaceService, settings: Settings) -> None:
     crops = gr.State(None, time_to_live=900)
     with gr.Row():
         why = gr.Button("Show what the score rests on", visible=False, elem_id="verify-why")
-        stop = gr.Button("Stop", visible=False, elem_id="verify-stop")
+        stop = gr.Button("Stop", visible=False, scale=0, min_width=140, elem_id="verify-stop")
     regions = gr.HTML("", apply_default_css=False, elem_id="verify-regions", js_on_load=None)
 
     def run(
@@ -83,7 +83,10 @@ def tab(service: FaceService, settings: Settings) -> None:
         }
 
     def run_fresh(value_a: str, value_b: str, rate: float, request: gr.Request) -> dict[Any, Any]:
-        return run(value_a, value_b, rate, None, None, request)
+        answer = run(value_a, value_b, rate, None, None, request)
+        if missing := _missing(value_a, value_b):
+            answer[result] = live(cards.message("warning", missing))
+        return answer
 
     def run_sample(rate: float, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
         """Show the photos at once and the answer when it is there, both from one call."""
@@ -134,6 +137,16 @@ def tab(service: FaceService, settings: Settings) -> None:
             cancels=[*answers, mapping],
             **at_once(live(placeholder(_WAITING)), unchosen, unchosen, hidden, "", hidden),
         )
+
+
+def _missing(value_a: str, value_b: str) -> str:
+    """What must be given before anything can be compared; empty when all is there."""
+    if not value_a and not value_b:
+        return "Both photos are missing. Give two photos, then press Compare."
+    if value_a and value_b:
+        return ""
+    which = "second" if value_a else "first"
+    return f"The {which} photo is missing. Give it, then press Compare."
 
 
 def _choice(photo: Photo, number: int | None) -> Any:

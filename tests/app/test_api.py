@@ -126,6 +126,8 @@ def test_enrollment_that_stores_nothing_is_a_conflict(client: TestClient, photos
         files={"photos": photos.hopper_again},
     )
     assert forced.status_code == 201
+    listed = client.get("/v1/people").json()["people"]
+    assert [each["name"] for each in listed] == ["Grace", "Else"], "oldest first"
     merged = client.post(
         f"/v1/people/{forced.json()['person_id']}/merge",
         json={"absorb": client.get("/v1/people?query=grace").json()["people"][0]["id"]},
@@ -176,28 +178,69 @@ def test_bad_requests_are_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("fields", "field"),
+    ("fields", "words"),
     [
-        ({"target_fmr": "0"}, "target_fmr"),
-        ({"target_fmr": "nan"}, "target_fmr"),
-        ({"prior": "1"}, "prior"),
-        ({"face1": "0"}, "face1"),
-        ({"face2": "one"}, "face2"),
+        ({"target_fmr": "0"}, "'target_fmr' must be a number above 0 and below 1"),
+        ({"target_fmr": "nan"}, "'target_fmr' must be a number above 0 and below 1"),
+        ({"prior": "1"}, "'prior' must be a number above 0 and below 1"),
+        ({"face1": "0"}, "'face1' must be a whole number from 1 to 1000"),
+        ({"face2": "one"}, "'face2' must be a whole number from 1 to 1000"),
+        ({"face3": "1"}, "'face3' is not known here; /docs lists the fields"),
     ],
 )
-def test_a_wrong_field_is_named(
-    client: TestClient, photos: Photos, fields: dict[str, str], field: str
+def test_a_wrong_field_is_named_with_what_is_allowed(
+    client: TestClient, photos: Photos, fields: dict[str, str], words: str
 ) -> None:
     files = {"img1": photos.collins, "img2": photos.hopper}
     found = error(client.post("/v1/verify", files=files, data=fields), 422)
-    assert [each["field"] for each in found["details"]["fields"]] == [field]
+    message = f"The field {words}."
+    assert found["message"] == message
+    assert found["details"]["fields"] == [{"field": next(iter(fields)), "message": message}]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ([], "The request must be an object."),
+        ({"photos": [{"image": ""}]}, "The field 'name' is missing."),
+        ({"name": " ", "photos": [{"image": ""}]}, "'name' must be 1 to 200 characters"),
+        ({"name": "A", "photos": []}, "The field 'photos' must not be empty."),
+        ({"name": "A", "photos": {}}, "The field 'photos' must be a list."),
+        ({"name": "A", "photos": ["x"]}, "The field 'photos.0' must be an object."),
+        ({"name": "A", "photos": [{"image": 5}]}, "'photos.0.image' must be the picture itself"),
+        ({"name": "A", "photos": [{"image": "?"}]}, "'photos.0.image' must be the picture itself"),
+        ({"name": "A", "photos": [{"image": ""}], "overrides": []}, "'overrides' must be an obj"),
+        (
+            {"name": "A", "photos": [{"image": ""}], "overrides": {"age": "x"}},
+            "'overrides.age' must be named one of conflict, outlier, poor_quality.",
+        ),
+    ],
+)
+def test_a_wrong_enrollment_is_explained_in_our_words(
+    client: TestClient, body: object, words: str
+) -> None:
+    assert words in error(client.post("/v1/people", json=body), 422)["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("?limit=0", "'limit' must be a whole number from 1 to 1000"),
+        ("?offset=x", "'offset' must be a whole number from 0 to 1000000000"),
+        ("?query=" + "x" * 201, "'query' must be text of at most 200 characters"),
+        ("/a%00b", "'person_id' must be a person's id"),
+    ],
+)
+def test_a_wrong_address_is_explained_in_our_words(
+    client: TestClient, path: str, words: str
+) -> None:
+    assert words in error(client.get("/v1/people" + path), 422)["message"]
 
 
 def test_unknown_paths_methods_and_ids(client: TestClient) -> None:
     assert error(client.get("/v1/nothing"), 404)["code"] == "not_found"
     assert error(client.put("/v1/verify"), 405)["code"] == "method_not_allowed"
-    assert error(client.get("/v1/people/a%00b"), 422)["code"] == "invalid"
-    assert error(client.get("/v1/people?limit=0"), 422)["code"] == "invalid"
+    assert error(client.get("/v1/people/"), 404)["code"] == "not_found"
     assert error(client.delete("/v1/people/x/photos/-1"), 422)["code"] == "invalid"
 
 
@@ -207,6 +250,37 @@ def test_no_face_is_a_sentence_about_the_photo(client: TestClient, photos: Photo
     )
     assert found["code"] == "no_face"
     assert "first photo" in found["message"]
+
+
+def test_what_is_no_picture_is_named(client: TestClient, photos: Photos) -> None:
+    def verify(first: bytes, second: bytes, status: int) -> str:
+        files = {"img1": first, "img2": second}
+        return error(client.post("/v1/verify", files=files), status)["message"]
+
+    assert "'img2' is not a picture" in verify(photos.hopper, b"hello", 415)
+    assert "HEIC, AVIF or TIFF" in verify(photos.hopper, b"hello", 415)
+    assert verify(photos.hopper, b"\xff\xd8\xff cut", 400).startswith("The second photo cannot")
+    assert verify(b"", photos.hopper, 400).startswith("The first photo cannot")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code", "words"),
+    [
+        (["nobody"], 422, "no_face", "The photo was not stored. No face"),
+        (["nobody", "nobody"], 422, "no_face", "None of the 2 photos was stored. The first: No"),
+        (["cut"], 400, "bad_image", "The photo was not stored. The file"),
+        (["nobody", "cut"], 409, "enrollment_conflict", "None of the 2 photos"),
+        (["both"], 409, "enrollment_conflict", "The photo was not stored. There are 2 faces"),
+    ],
+)
+def test_an_enrollment_that_stores_nothing_says_why(
+    client: TestClient, photos: Photos, sent: list[str], status: int, code: str, words: str
+) -> None:
+    files = [("photos", getattr(photos, name, b"\xff\xd8\xff cut")) for name in sent]
+    found = error(client.post("/v1/people", data={"name": "Ann"}, files=files), status)
+    assert found["code"] == code
+    assert found["message"].startswith(words)
+    assert len(found["details"]["photos"]) == len(sent)
 
 
 def test_a_request_id_is_kept_when_it_is_harmless(

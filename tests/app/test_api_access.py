@@ -151,6 +151,33 @@ def test_the_page_has_the_same_limit_as_the_api(settings: Settings) -> None:
     service.close()
 
 
+def test_errors_beside_the_page_have_the_form_of_the_api(service: FaceService) -> None:
+    client = TestClient(server.build(service), BASE, follow_redirects=False)
+    for method, path, status, code in (
+        ("GET", "/v1", 404, "not_found"),
+        ("GET", "/v1/nope", 404, "not_found"),
+        ("GET", "/v1/people/", 404, "not_found"),
+        ("GET", "/v1/verify", 405, "method_not_allowed"),
+        ("PUT", "/v1/people", 405, "method_not_allowed"),
+        ("GET", "/gradio_api/file=/etc/passwd", 404, "not_found"),
+        ("GET", "/page/download/used", 404, "gone"),
+    ):
+        response = client.request(method, path)
+        assert error(response, status)["code"] == code
+        assert ("allow" in response.headers) == (status == 405)
+    assert client.get("/").status_code == 200
+
+
+def test_damaged_keys_let_nobody_in(settings: Settings) -> None:
+    service, client = opened(settings)
+    with client:
+        settings.keys_file.write_text("[")
+        found = error(client.get("/v1/model"), 503)
+        assert found["code"] == "damaged_keys"
+        assert str(settings.data) not in found["message"]
+    service.close()
+
+
 def test_the_first_key_closes_a_running_server_and_the_last_one_does_not_open_it(
     settings: Settings,
 ) -> None:

@@ -6,6 +6,8 @@ import json
 import multiprocessing
 from pathlib import Path
 
+import pytest
+
 from app.audit import AuditLog
 from app.auth import Principal
 from app.results import Upload
@@ -47,6 +49,16 @@ def test_a_line_changed_or_taken_out_shows(tmp_path: Path) -> None:
     file.write_text("".join(lines[:1] + lines[2:]))
     assert log.check() == 2
     assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("line", [b"", b'{"when":"20', b"[]", b"7", b"{}", b"\xff", b"[" * 10**5])
+def test_a_damaged_line_shows(tmp_path: Path, line: bytes) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    for number in range(3):
+        log.write("a", "test", number=number)
+    first, _, last = log.file.read_bytes().splitlines()
+    log.file.write_bytes(b"\n".join((first, line, last)))
+    assert log.check() == 2
 
 
 def test_it_can_be_turned_off(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_verify_exit_codes_and_words(
     ("second", "code", "words"),
     [
         ("nobody", 4, "second photo"),
-        ("junk", 4, "not a picture"),
+        ("junk", 4, "second photo cannot be used. The file is not a picture"),
         ("/no/such.jpg", 4, "such.jpg"),
         ("both", 5, "--face-b 2"),
     ],
@@ -63,12 +63,45 @@ def test_errors_are_sentences_with_their_code(
     assert run(settings, "verify", files["collins"], files.get(second, second)) == code
     shown = capsys.readouterr()
     assert words in shown.out + shown.err
+    assert shown.err.endswith(".\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code"),
+    [
+        (["verify", "collins", "nobody"], 4, "no_face"),
+        (["verify", "collins", "both"], 5, "several_faces"),
+        (["verify", "collins", "hopper", "--engine", "foo"], 3, "bad_setting"),
+        (["forget", "Nobody"], 6, "unknown_person"),
+    ],
+)
+def test_json_errors_have_the_form_of_the_api(
+    settings: Settings, files: dict[str, str], arguments: list[str], exit_code: int, code: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    given = [files.get(argument, argument) for argument in arguments]
+    assert run(settings, *given, "--json") == exit_code
+    shown = capsys.readouterr()
+    error = json.loads(shown.out)["error"]
+    assert set(error) == {"code", "message", "details"}
+    assert error["code"] == code
+    assert shown.err == error["message"] + "\n"
+    assert ("pairs" in error["details"]) == (code == "several_faces")
+
+
+def test_nobody_is_in_a_gallery_that_does_not_exist_yet(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(settings, "people") == 0
+    assert "Nobody" in capsys.readouterr().out
+    assert run(settings, "people", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert not settings.data.exists()
 
 
 def test_search_people_forget(
     settings: Settings, files: dict[str, str], photos: Photos, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(settings, "people") == 6
     service = FaceService.open(settings)
     service.enroll("Eileen Collins", [Upload("a.jpg", photos.collins)], consent="yes")
     service.close()
@@ -84,8 +117,10 @@ def test_search_people_forget(
     assert run(settings, "forget", "Nobody", "--yes") == 6
     assert run(settings, "forget", "Eileen Collins") == 3
     assert "--yes" in capsys.readouterr().err
+    assert run(settings, "forget", "Eileen Collins", "--json") == 3
+    assert "--yes" in json.loads(capsys.readouterr().out)["error"]["message"]
     assert run(settings, "forget", "eileen  collins", "--yes") == 0
-    assert "Erased Eileen Collins: 1 photos" in capsys.readouterr().out
+    assert "Erased Eileen Collins: 1 photo, " in capsys.readouterr().out
     assert run(settings, "people", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
     assert run(settings, "audit") == 0
@@ -124,6 +159,74 @@ def test_wrong_usage_is_not_taken_for_inconclusive(arguments: list[str]) -> None
     assert ended.value.code == 3
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--target-fmr", "5"], "'5' is not a number above 0 and below 1"),
+        (["--prior", "half"], "'half' is not a number above 0 and below 1"),
+        (["--face-a", "0"], "'0' is not a whole number of at least 1"),
+        (["--face-b", "one"], "'one' is not a whole number of at least 1"),
+    ],
+)
+def test_wrong_usage_says_what_is_allowed(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["verify", "a", "b", *arguments])
+    assert f"{arguments[0]}: {words}" in capsys.readouterr().err
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["verify", "a", "b", "--engine", "foo"], 3, "onnxruntime"),
+        (["verify", "a", "b", "--device", "tpu"], 3, "cuda"),
+        (["verify", "a", "b", "--data", "FILE/data"], 3, "--data"),
+        (["keys", "add", "ann", "--data", "FILE/data"], 3, "--data"),
+        (["keys", "list", "--data", "DAMAGED"], 8, "keys.json"),
+    ],
+)
+def test_what_is_set_up_wrongly_is_one_sentence_and_no_verdict(
+    tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "keys.json").write_text('[{"name": "ann"')
+    places = {"FILE/data": str(tmp_path / "file" / "data"), "DAMAGED": str(tmp_path)}
+    done = process("-m", "app", *(places.get(each, each) for each in arguments))
+    assert done.returncode == code
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("options", [[], ["-X", "dev"]])
+def test_an_error_nobody_foresaw_is_no_verdict(settings: Settings, options: list[str]) -> None:
+    code = """import sys
+from app import cli, commands
+def verify(*_): raise ZeroDivisionError("by two\\nlines")
+commands.verify = verify
+sys.exit(cli.main(sys.argv[1:]))"""
+    done = process(*options, "-c", code, "verify", "a", "b", "--json")
+    assert done.returncode == 8
+    assert "ZeroDivisionError: by two lines." in done.stderr
+    assert ("Traceback" in done.stderr) == bool(options)
+    assert json.loads(done.stdout)["error"]["code"] == "internal"
+
+
+def test_the_audit_names_a_damaged_line(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.prepare()
+    settings.audit_file.write_text("no JSON\n")
+    assert run(settings, "audit") == 1
+    assert f"Line 1 of {settings.audit_file} is damaged" in capsys.readouterr().out
+
+
 def test_a_missing_model_is_told_apart(settings: Settings, files: dict[str, str]) -> None:
     gone = dataclasses.replace(settings, bundle=settings.data / "none")
     assert run(gone, "verify", files["collins"], files["hopper"]) == 7
@@ -131,8 +234,5 @@ def test_a_missing_model_is_told_apart(settings: Settings, files: dict[str, str]
 
 def test_what_needs_no_model_loads_none(settings: Settings) -> None:
     code = "import sys; from app import cli; cli.main(sys.argv[1:]); print('torch' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "keys", "list", "--data", str(settings.data)],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = process("-c", code, "keys", "list", "--data", str(settings.data))
     assert done.stdout.strip() == "False"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app import samples
 from app.auth import KeyStore
 from tests.app.conftest import Photos
 
@@ -77,17 +79,31 @@ def test_it_answers_only_on_loopback(address: str) -> None:
             pass
 
 
-def test_the_curl_example(address: str, photos: Photos, tmp_path: Path) -> None:
+def curl_examples() -> list[str]:
+    """The curl commands of the README's section on REST, each on one line."""
+    section = (ROOT / "README.md").read_text().split("\n## REST\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("curl ")]
+
+
+def test_the_curl_examples_of_the_readme(address: str, tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    (tmp_path / "a.jpg").write_bytes(photos.collins)
-    (tmp_path / "b.jpg").write_bytes(photos.collins_again)
-    done = subprocess.run(
-        ["curl", "-sS", "-F", "img1=@a.jpg", "-F", "img2=@b.jpg", "-F", "target_fmr=0.0001",
-         address + "/v1/verify"],
-        cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert '"verified":true' in done.stdout
+    examples = curl_examples()
+    assert len(examples) >= 4
+    for name in re.findall(r"@(\S+)", " ".join(examples)):
+        shutil.copy(samples.FOLDER / "eileen_collins.jpg", tmp_path / name)
+    for example in examples:
+        people = httpx.get(address + "/v1/people", timeout=60).json()["people"]
+        words = example.replace("http://127.0.0.1:7860", address)
+        words = re.sub(r"\bID\b", people[0]["id"] if people else "", words)
+        done = subprocess.run(
+            [*shlex.split(words), "-sS", "--fail-with-body"],
+            cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, (example, done.stdout, done.stderr)
+        assert "request_id" in done.stdout
 
 
 def test_the_python_example(address: str, photos: Photos) -> None:

@@ -81,6 +81,8 @@ def test_a_known_name_gets_the_photos_unless_told_otherwise(
     assert not second.created
     other = service.enroll("Eileen", uploads(photos.hopper), new_person=True)
     assert other.created
+    assert [person.id for person in service.named("EILEEN ")] == [first.person_id, other.person_id]
+    assert service.named("Grace") == []
     with pytest.raises(GalleryError, match="2 people"):
         service.enroll("Eileen", uploads(photos.hopper_again))
     with pytest.raises(UnknownPerson):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.server import check_access
-from app.settings import BadSetting, Settings
+from app.settings import CHOICES, BadSetting, Settings
+from model import embedder
 
 
 def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,12 +35,18 @@ def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("FACE_QUEUE", "-1"),
         ("FACE_AUDIT", "perhaps"),
         ("FACE_BATCHING", "sometimes"),
+        ("FACE_ENGINE", "foo"),
+        ("FACE_DEVICE", "tpu"),
     ],
 )
 def test_a_wrong_value_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(BadSetting, match=name.removeprefix("FACE_").lower()):
         Settings.load()
+
+
+def test_the_choices_are_those_the_model_offers() -> None:
+    assert (CHOICES["engine"], CHOICES["device"]) == (embedder.ENGINES, embedder.DEVICES)
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
@@ -76,6 +83,12 @@ def test_the_data_folder_is_for_its_owner_only(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "a" / "b")
     settings.prepare()
     assert settings.data.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("folder", ["/proc", "/proc/none", __file__, __file__ + "/none"])
+def test_a_data_folder_that_cannot_be_used_is_named(folder: str) -> None:
+    with pytest.raises(BadSetting, match=f"{folder}.*--data"):
+        Settings(data=Path(folder)).prepare()
 
 
 def test_a_proxy_on_this_machine_makes_the_server_public() -> None:

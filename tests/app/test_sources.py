@@ -9,26 +9,36 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from app import sources
+from app.facts import joined
+from app.naming import people_of
 from app.report import Line, Report
-from app.sources import BadSource, open_source, person_name
+from app.sources import BadSource, open_source
 from model.errors import BadImage
 
 
 @pytest.mark.parametrize(
-    ("path", "name"),
+    ("people", "why"),
     [
-        ("Ann_Lee/1.jpg", "Ann Lee"),
-        ("deep/er/Ann Lee/x.png", "Ann Lee"),
-        ("Ann_Lee_0001.jpg", "Ann Lee"),
-        ("Ann-2.jpg", "Ann"),
-        ("Ann 17.jpg", "Ann"),
-        ("portrait.jpg", None),
-        ("0001.jpg", None),
+        ({"Ann_Lee/1.jpg": "Ann Lee", "Bob/x.png": "Bob"}, "folders"),
+        ({"Ann_Lee_0001.jpg": "Ann Lee", "Ann-2.jpg": "Ann", "Bob 17.jpg": "Bob"}, "files"),
+        ({"portrait.jpg": None, "0001.jpg": None, "IMG_2024_0002.jpg": None}, "no name"),
+        ({"team/Tony_Blair_0001.jpg": "Tony Blair", "team/Ann_0001.jpg": "Ann"}, "wrapped files"),
+        (
+            {"a/b/Tony_0001.jpg": "Tony", "a/b/Ann_1.jpg": "Ann", "a/b/me.jpg": None},
+            "wrapped twice",
+        ),
+        ({"a/b/Ann/1.jpg": "Ann", "a/b/Bob/1.jpg": "Bob"}, "wrapped folders"),
+        ({"Ann/2024/1.jpg": "Ann", "Bob/1.jpg": "Bob"}, "folders within folders"),
+        ({"Ann/2023/1.jpg": "Ann", "Ann/2024/1.jpg": "Ann"}, "years are no people"),
+        ({"deep/er/Ann Lee/x.png": "Ann Lee"}, "one photo"),
+        ({"Ann/2024/1.jpg": "Ann", "Ann/2024/2.jpg": "Ann"}, "one person, one year"),
+        ({"Ann/IMG_1.jpg": "Ann", "Ann/DSC_2.jpg": "Ann", "Ann/x.jpg": "Ann"}, "one person"),
+        ({"team/Ann/1.jpg": "Ann", "team/Cleo_0001.png": "Cleo"}, "both kinds"),
     ],
 )
-def test_whose_photo_a_path_is(path: str, name: str | None) -> None:
-    found = person_name(PurePosixPath(path))
-    assert found == name or (name is None and found in (None, "0"))
+def test_whose_photo_a_path_is(people: dict[str, str | None], why: str) -> None:
+    found = people_of([PurePosixPath(path) for path in people])
+    assert dict(zip(people, found, strict=True)) == people, why
 
 
 def tree(folder: Path) -> Path:
@@ -74,6 +84,36 @@ def test_csv_with_consent_and_further_columns(tmp_path: Path) -> None:
         bob.read()
 
 
+def test_csv_as_a_spreadsheet_writes_it(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("Name; PATH ;Consent;Team\nLee, Ann;p.jpg;by mail;blue\n")
+    (item,) = open_source(tmp_path / "list.csv", 100)
+    assert (item.key, item.consent) == (("p.jpg", "Lee, Ann"), "by mail")
+    assert item.metadata == {"Team": "blue"}
+
+
+def test_a_row_without_name_or_path_spoils_no_other(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("name,path\n,a.jpg\nAnn,\nAnn,b.jpg\n")
+    items = open_source(tmp_path / "list.csv", 100)
+    assert {item.key: item.problem and item.problem.status for item in items} == {
+        ("a.jpg", ""): "bad_row",
+        ("line 3", "Ann"): "bad_row",
+        ("b.jpg", "Ann"): None,
+    }
+
+
+def test_all_rows_of_a_person_count_and_the_first_word_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text(
+        "name,path,consent,team\nAnn,1.jpg,,\nAnn,2.jpg,by mail,\nann,3.jpg,on paper,blue\n"
+        "Bob,4.jpg,,\n"
+    )
+    items, told = joined(open_source(tmp_path / "list.csv", 100))
+    *anns, bob = items
+    assert all(item.consent == "by mail" for item in anns)
+    assert all(item.metadata == {"team": "blue"} for item in anns)
+    assert (bob.consent, bob.metadata) == ("", {})
+    assert told == ["ann keeps the consent 'by mail', not 'on paper'."]
+
+
 def test_reading_stops_past_the_limit(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as target:
         target.writestr("a/1.jpg", b"\0" * 10_000_000)
@@ -87,7 +127,6 @@ def test_reading_stops_past_the_limit(tmp_path: Path) -> None:
         ("missing", None, "no folder or file"),
         ("x.txt", b"hello", "neither"),
         ("x.csv", b"a,b\n1,2\n", "name and path"),
-        ("x.csv", b"name,path\n,a.jpg\n", "Line 2"),
         ("x.csv", b"\xff\xfe\x00", "cannot be read"),
     ],
 )
@@ -109,37 +148,54 @@ def test_an_empty_folder_says_what_was_expected(tmp_path: Path) -> None:
 def test_a_report_survives_a_crash_in_the_middle_of_a_line(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"report{ending}"
     lines = [Line(f"é,{n}.jpg", 'Ann "A"', "accepted", "fine\u2028") for n in range(3)]
-    Report(path).add(lines[:2])
+    Report(path, tmp_path).add(lines[:2])
     whole = path.read_bytes()
-    Report(path).add(lines[2:])
+    Report(path, tmp_path).add(lines[2:])
     complete = path.read_bytes()
     for cut in range(len(whole), len(complete)):
         path.write_bytes(complete[:cut])
-        report = Report(path)
+        report = Report(path, tmp_path)
         assert list(report.lines.values()) == lines[:2]
     report.add(lines[2:])
-    assert list(Report(path).lines.values()) == lines
+    assert list(Report(path, tmp_path).lines.values()) == lines
     assert path.read_bytes() == complete
+    report.keep({lines[1].key})
+    assert list(report.lines.values()) == lines[1:2]
+    assert list(Report(path, tmp_path).lines.values()) == lines[1:2]
+
+
+def test_a_file_listed_for_two_people_has_two_lines(tmp_path: Path) -> None:
+    path = tmp_path / "report.csv"
+    lines = [Line("1.jpg", "Ann", "accepted", ""), Line("1.jpg", "Bob", "duplicate", "")]
+    Report(path, tmp_path).add(lines)
+    assert list(Report(path, tmp_path).lines.values()) == lines
 
 
 def test_another_file_is_not_taken_for_a_report(tmp_path: Path) -> None:
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(BadSource, match="not a report"):
-        Report(tmp_path / "other.csv")
+    for name, text in {"a.csv": "a,b\n1,2", "b.csv": "short", "c.jsonl": '{"a": 1'}.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(BadSource, match="not a report"):
+            Report(tmp_path / name, tmp_path)
+        assert (tmp_path / name).read_text() == text
     with pytest.raises(BadSource, match="must end"):
-        Report(tmp_path / "report.txt")
+        Report(tmp_path / "report.txt", tmp_path)
+    with pytest.raises(BadSource, match="cannot be written"):
+        Report(tmp_path / "no" / "report.csv", tmp_path)
+    Report(tmp_path / "mine.csv", tmp_path / "a" / "people").add([Line("1.jpg", "Ann", "", "")])
+    with pytest.raises(BadSource, match=r"is the report of .*/a/people, not of .*/b/people"):
+        Report(tmp_path / "mine.csv", tmp_path / "b" / "people")
 
 
 @pytest.mark.parametrize("name", ["x" * 201, "Ann\u202eLee", "Ann\x00Lee", "Ann\udcffLee"])
 def test_a_name_that_cannot_be_kept_spoils_only_its_own_photos(name: str) -> None:
     good = sources._item("a/1.jpg", "  Ann   Lee ", lambda: b"photo")
-    assert (good.name, good.read()) == ("Ann Lee", b"photo")
+    assert (good.name, good.problem) == ("Ann Lee", None)
     bad = sources._item("b/1.jpg", name, lambda: b"photo")
     assert len(bad.name) <= 200
     assert bad.name.isprintable()
-    with pytest.raises(BadImage, match="cannot be enrolled") as caught:
-        bad.read()
-    assert caught.value.message.isprintable()
+    assert bad.problem.status == "no_name"
+    assert "cannot be enrolled" in bad.problem.message
+    assert bad.problem.message.isprintable()
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])

@@ -232,6 +232,33 @@ def test_unknown_is_said_when_nobody_is_like_enough() -> None:
     assert "Searched among 3 people" in tags.text
 
 
+def test_people_below_the_threshold_are_folded_away() -> None:
+    rate = Rate(0.9, 0.8, 0.95, 90, 100)
+    candidates = [Candidate(Match(name, name, 0.1, "1", None), rate, False) for name in ("A", "B")]
+    found = FaceSearch(detected(), tuple(candidates))
+    markup = people_cards.search_card(Search(photo(), (found,), 2, 0.4, 0.01, True, 0.1))
+    folded = markup[markup.index("<details>") : markup.index("</details>")]
+    assert "all below the threshold" in folded
+    assert markup.count("<table") == folded.count("<table") == 1
+    assert "at most 1 in 100 strangers pass for one of them" in harmless(markup).text
+
+
+def test_a_card_carries_its_pictures_itself(tmp_path: Path) -> None:
+    (tmp_path / "curve.png").write_bytes(b"pixels")
+    card = "![Scores](curve.png) ![Gone](gone.png) ![Out](../secret.png)"
+    assert model_cards.with_pictures(card, tmp_path) == (
+        "![Scores](data:image/png;base64,cGl4ZWxz) Gone ![Out](../secret.png)"
+    )
+
+
+def test_who_has_a_name_is_told_apart_by_number() -> None:
+    people = [Person(str(number), EVIL, {}, "", number, 1.7e9, 1.7e9) for number in (1, 2)]
+    words = harmless(people_cards.namesakes_card(EVIL, people, [None, b"jpeg"])).text
+    assert f"There are 2 people named {EVIL} already" in words
+    assert f"{EVIL} (1)1 photo" in words
+    assert f"{EVIL} (2)2 photos" in words
+
+
 def test_forgetting_says_what_was_erased() -> None:
     words = harmless(people_cards.erased_card("Ada", Erased("id", 1, 3, 2, (), True))).text
     assert "3 photo records and face vectors" in words

@@ -37,6 +37,7 @@ from app.ui.photos import picker_value, read_uploads
 from app.ui.stops import Stops, steps
 from model.errors import BadImage
 from model.image import load_image
+from tests.app.conftest import Photos
 
 LIMITS = Settings(data=Path("unused"), bundle=Path("unused"), max_upload_bytes=1000, max_photos=3)
 
@@ -179,9 +180,32 @@ def test_an_imported_file_is_deleted_even_when_the_key_was_revoked(
     page = build(service, service.settings)
     imports = next(each.fn for each in page.fns.values() if each.name == "import_file")
     KeyStore(service.settings.keys_file).add("ann", "read")
-    answer = imports("", None, 0, str(upload), Namespace(username=None))
+    answer = imports("", None, 0, str(upload), False, Namespace(username=None))
     assert any("A key is needed" in str(said) for said in answer.values())
     assert not upload.exists()
+
+
+def test_a_refused_import_names_the_file_but_not_where_it_lies(
+    service: FaceService, tmp_path: Path, photos: Photos
+) -> None:
+    service.enroll("Grace", [Upload("hopper.jpg", photos.hopper)])
+    page = build(service, service.settings)
+    imports = next(each.fn for each in page.fns.values() if each.name == "import_file")
+    local = Namespace(username=None)
+
+    def said(content: bytes, leave: bool) -> str:
+        upload = tmp_path / "gallery.faces"
+        upload.write_bytes(content)
+        return " ".join(map(str, imports("", None, 0, str(upload), leave, local).values()))
+
+    service.export(tmp_path / "exported")
+    exported = (tmp_path / "exported").read_bytes()
+    for content in (b"no gallery", exported, exported[:-200]):
+        words = said(content, leave=False)
+        assert "gallery.faces" in words
+        assert str(tmp_path) not in words
+        assert "existing=" not in words
+    assert "Added 0 people" in said(exported, leave=True)
 
 
 def test_stopping_reaches_only_the_own_session() -> None:

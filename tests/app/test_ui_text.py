@@ -68,6 +68,20 @@ def test_strangers_are_counted_with_their_interval() -> None:
     )
 
 
+def test_one_pair_looks_and_several_look() -> None:
+    assert "1 of 50 stranger pairs looks this" in text.strangers(Rate(0.02, 0.001, 0.1, 1, 50))
+    assert "person looks less alike" in text.one_person(Rate(0.02, 0.001, 0.1, 1, 50))
+
+
+def test_an_interval_has_as_many_digits_as_tell_its_ends_apart() -> None:
+    assert text.chances(Rate(1 / 192, 1 / 196, 1 / 188, 50_000, 9_600_000)) == (
+        "1 in 192",
+        "1 in 196",
+        "1 in 188",
+    )
+    assert text.chances(Rate(0.0, 0.0, 3e-6, 0, 1_000_000)) == ("none", "none", "1 in 330,000")
+
+
 def test_no_stranger_still_has_an_upper_end() -> None:
     words = text.strangers(Rate(0.0, 0.0, 3e-6, 0, 1_000_000))
     assert words.startswith("None of 1,000,000 stranger pairs")

@@ -23,13 +23,19 @@ LIMIT = 0.05
 
 
 def main(argv: list[str]) -> int:
-    """Print the share; return 1 if it is above 5%."""
+    """Print the share for each kind of picture; return 1 if one is above 5%."""
     parser = argparse.ArgumentParser(prog="data", description=__doc__)
     parser.add_argument("--trunk", default="resnet50")
     parser.add_argument("--size", type=int, default=112)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=8)
     args = parser.parse_args(argv)
+    shares = [share_of_waiting(args, faces=faces) for faces in (False, True)]
+    return 0 if max(shares) <= LIMIT else 1
+
+
+def share_of_waiting(args: argparse.Namespace, *, faces: bool) -> float:
+    """Train some steps on noise, augmented as faces or as other pictures."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pictures.npy"
         shape = (4 * args.batch, args.size, args.size, 3)
@@ -38,7 +44,7 @@ def main(argv: list[str]) -> int:
         stored.flush()
         images = np.load(file, mmap_mode="r")
         rows = np.arange(len(images))
-        source = Pictures(images, rows, Preprocessing(input_size=args.size), faces=False)
+        source = Pictures(images, rows, Preprocessing(input_size=args.size), faces=faces)
         net = EmbeddingNet(Architecture(trunk=args.trunk)).to(memory_format=torch.channels_last)
         labels = rows % 16
         recipe = Recipe(batch=args.batch, freeze_bn=True)
@@ -57,11 +63,13 @@ def main(argv: list[str]) -> int:
             waited += ready - start
             worked += time.perf_counter() - ready
     share = waited / (waited + worked)
+    kind = "faces" if faces else "other pictures"
     print(
-        f"{args.trunk}, batch {args.batch}, {args.size} px: {1e3 * worked / args.steps:.0f} ms a "
-        f"step, {1e3 * waited / args.steps:.1f} ms waiting for data: {share:.2%} (promise: 5%)"
+        f"{args.trunk}, {kind}, batch {args.batch}, {args.size} px: "
+        f"{1e3 * worked / args.steps:.0f} ms a step, {1e3 * waited / args.steps:.1f} ms waiting "
+        f"for data: {share:.2%} (promise: 5%)"
     )
-    return 0 if share <= LIMIT else 1
+    return share
 
 
 if __name__ == "__main__":

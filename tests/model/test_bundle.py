@@ -102,11 +102,30 @@ def test_a_failed_save_leaves_the_old_bundle(copied: Path, monkeypatch: pytest.M
     assert [entry.name for entry in copied.parent.iterdir()] == [copied.name]
 
 
+def test_a_failed_swap_puts_the_old_bundle_back(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Bundle.load(copied)
+    rename, failures = os.rename, [OSError("disk is gone")]
+
+    def failing_once(source: Path, target: Path) -> None:
+        if target == copied and failures:
+            raise failures.pop()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing_once)
+    with pytest.raises(OSError, match="disk is gone"):
+        small_bundle(copied, input_size=96)
+    assert Bundle.load(copied) == before
+    assert [entry.name for entry in copied.parent.iterdir()] == [copied.name]
+
+
 def test_saving_over_a_bundle_replaces_it_whole(copied: Path) -> None:
     (copied / "stray.txt").write_text("left over")
     replaced = small_bundle(copied, input_size=96)
     assert Bundle.load(copied) == replaced
     assert not (copied / "stray.txt").exists()
+    assert [entry.name for entry in copied.parent.iterdir()] == [copied.name]
 
 
 @given(st.lists(st.floats(-100, 100, width=16), min_size=4, max_size=4), st.integers(1, 10))

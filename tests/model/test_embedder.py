@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
+from model import onnx_graph
 from model.bundle import Bundle
-from model.embedder import Embedder, cache_dir
+from model.embedder import Embedder, _graph, cache_dir
 from model.errors import EngineUnavailable
 from tests.model.helpers import random_crops, small_bundle
 
@@ -76,11 +78,6 @@ def test_nothing_in_nothing_out(bundle: Bundle) -> None:
     assert Embedder(bundle).embed([]).shape == (0, 32)
 
 
-def test_an_embedding_remembers_its_model(bundle: Bundle) -> None:
-    embedding = Embedder(bundle).embed_one(random_crops(1)[0], quality=0.5)
-    assert (embedding.model_id, embedding.quality) == (bundle.model_id, 0.5)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_named_device_is_never_replaced(bundle: Bundle) -> None:
     for engine in ENGINES:
@@ -100,7 +97,7 @@ def test_the_cached_graph_is_used_again_and_mended_when_damaged(tmp_path: Path) 
     bundle = small_bundle(tmp_path / "b", input_size=72)
     crops = random_crops(2)
     expected = Embedder(bundle).embed(crops)
-    file = cache_dir() / f"{bundle.model_id}.onnx"
+    (file,) = cache_dir().glob(f"{bundle.model_id}*.onnx")
     made = file.stat().st_mtime_ns
     np.testing.assert_array_equal(Embedder(bundle).embed(crops), expected)
     assert file.stat().st_mtime_ns == made
@@ -108,3 +105,37 @@ def test_the_cached_graph_is_used_again_and_mended_when_damaged(tmp_path: Path) 
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(data)
     np.testing.assert_array_equal(Embedder(bundle).embed(crops), expected)
+
+
+def test_a_graph_cached_by_an_older_exporter_is_not_used(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FACE_CACHE", str(tmp_path))
+    made = _graph(bundle)
+    monkeypatch.setattr(onnx_graph, "export", lambda net, input_size: b"a newer form")
+    assert _graph(bundle) == made
+    monkeypatch.setattr(onnx_graph, "EXPORT_VERSION", onnx_graph.EXPORT_VERSION + 1)
+    assert _graph(bundle) == b"a newer form"
+
+
+def test_the_cache_is_made_for_the_owner_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FACE_CACHE", str(tmp_path / "cache"))
+    assert cache_dir().stat().st_mode & 0o777 == 0o700
+    cache_dir().chmod(0o750)
+    assert cache_dir().stat().st_mode & 0o777 == 0o750
+
+
+def test_a_graph_that_cannot_be_cached_leaves_no_file(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FACE_CACHE", str(tmp_path))
+
+    def read_only(source: str, target: Path) -> None:
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(os, "replace", read_only)
+    with pytest.raises(OSError, match="read-only"):
+        Embedder(bundle, engine="onnxruntime")
+    assert not list(tmp_path.iterdir())

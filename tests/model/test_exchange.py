@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import torch
 from facenet_pytorch import InceptionResnetV1
+from onnx import TensorProto, helper
 from torch import nn
 
 from model.__main__ import main
@@ -40,6 +41,17 @@ def old_style_graph(net: nn.Module) -> bytes:
         net, (torch.zeros(1, 3, 112, 112),), buffer, dynamo=False, keep_initializers_as_inputs=True
     )
     return buffer.getvalue()
+
+
+def graph_of(operator: str, shape: list[int], **attributes: object) -> bytes:
+    """One operator from a 112x112 image to an output of the given shape."""
+    node = helper.make_node(operator, ["image"], ["vector"], **attributes)
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 112, 112])
+    vector = helper.make_tensor_value_info("vector", TensorProto.FLOAT, shape)
+    operators = [helper.make_opsetid("", 12), helper.make_opsetid("elsewhere", 1)]
+    return helper.make_model(
+        helper.make_graph([node], "graph", [image], [vector]), opset_imports=operators, ir_version=8
+    ).SerializeToString()
 
 
 @pytest.fixture
@@ -80,6 +92,38 @@ def test_import_says_what_is_wrong(foreign_file: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no file"):
         import_onnx(tmp_path / "gone.onnx", tmp_path / "b", Preprocessing(), name="x")
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("graph", "complaint"),
+    [
+        (graph_of("Unheard", [1, 16], domain="elsewhere"), r"bad\.onnx does not run.*Unheard"),
+        (graph_of("Squeeze", [3, 112, 112], axes=[0]), r"bad\.onnx does not run"),
+        (graph_of("ReduceMean", [], keepdims=0), "vector of the ONNX graph has no dimensions"),
+        (graph_of("ReduceMean", [1, 3, 1, 1], axes=[2, 3]), r"\(3, 3, 1, 1\), not one finite"),
+        (graph_of("Flatten", [1, 37632], axis=0), r"\(1, 112896\), not one finite vector a crop"),
+    ],
+    ids=["unknown operator", "fails when run", "scalar", "four axes", "one for all"],
+)
+def test_a_graph_that_is_no_embedder_leaves_the_bundle_it_would_replace(
+    tmp_path: Path, graph: bytes, complaint: str
+) -> None:
+    file = tmp_path / "bad.onnx"
+    file.write_bytes(graph)
+    good = small_bundle(tmp_path / "models" / "good")
+    with pytest.raises(BundleError, match=complaint):
+        import_onnx(file, good.path, Preprocessing(), name="bad")
+    assert Bundle.load(good.path) == good
+    assert [entry.name for entry in good.path.parent.iterdir()] == ["good"]
+
+
+def test_facenet_weights_that_give_no_vectors_leave_the_bundle(tmp_path: Path) -> None:
+    good = small_bundle(tmp_path / "good")
+    broken = InceptionResnetV1(pretrained=None).state_dict()
+    broken["last_linear.weight"].fill_(torch.nan)
+    with pytest.raises(BundleError, match="not one finite vector"):
+        wrap_facenet(broken, good.path, "broken")
+    assert Bundle.load(good.path) == good
 
 
 def test_export_writes_a_graph_that_stands_alone(

@@ -11,7 +11,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from training import datasets
-from training.datasets import lfw
+from training.datasets import celeba, lfw
 from training.datasets.table import DatasetError, Table
 from training.pictures import pictures, square
 
@@ -116,7 +116,26 @@ def test_incomplete_lfw_is_refused(tmp_path: Path) -> None:
         datasets.load("lfw", tmp_path)
 
 
-def test_missing_car_pictures_are_counted(tmp_path: Path) -> None:
+def test_lfw_without_its_list_of_people_says_where_that_is_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lfw_funneled").mkdir()
+    write_pictures(tmp_path / "lfw_funneled", {"Ann": 1, "Bo": 1})
+    for picture in list(tmp_path.rglob("*.png")):
+        picture.rename(picture.with_suffix(".jpg"))
+    monkeypatch.setattr(lfw, "require_count", lambda *counts: None)
+    table = datasets.load("lfw", tmp_path)
+    assert table.official_train is None
+    assert "peopleDevTrain.txt is not here" in table.notes[0]
+    assert "vis-www.cs.umass.edu" in table.notes[0]
+    (tmp_path / "peopleDevTrain.txt").write_text("1\nBo\t1\n")
+    table = datasets.load("lfw", tmp_path)
+    assert table.official_train.tolist() == [False, True]
+    assert table.notes == ()
+
+
+def write_cars_kit(tmp_path: Path) -> None:
+    """A development kit in which all training pictures are one file."""
     (tmp_path / "cars_train").mkdir()
     (tmp_path / "devkit").mkdir()
     names = np.array([f"car {n}" for n in range(196)], object)
@@ -125,19 +144,38 @@ def test_missing_car_pictures_are_counted(tmp_path: Path) -> None:
     rows = np.zeros(8_144, [*fields, ("class", int), ("fname", object)])
     rows["class"], rows["fname"] = 1, "00001.jpg"
     savemat(tmp_path / "devkit/cars_train_annos.mat", {"annotations": rows})
+
+
+def test_missing_car_pictures_are_counted(tmp_path: Path) -> None:
+    write_cars_kit(tmp_path)
     with pytest.raises(DatasetError, match=r"8,144 of 8,144 pictures are missing"):
         datasets.load("cars", tmp_path)
 
 
-def test_original_celeba_layout(tmp_path: Path) -> None:
+def test_cars_may_lie_one_folder_deeper(tmp_path: Path) -> None:
+    write_cars_kit(tmp_path)
+    nested = tmp_path / "cars_train" / "cars_train"
+    nested.mkdir()
+    (nested / "00001.jpg").touch()
+    assert set(datasets.load("cars", tmp_path).paths) == {nested / "00001.jpg"}
+
+
+def test_original_celeba_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "img_align_celeba").mkdir()
     lines = []
     for number, person in enumerate((7, 7, 3)):
         Image.new("RGB", (178, 218)).save(tmp_path / "img_align_celeba" / f"{number}.jpg")
         lines.append(f"{number}.jpg {person}")
     (tmp_path / "identity_CelebA.txt").write_text("\n".join(lines) + "\n")
+    with pytest.raises(DatasetError, match="202,599 pictures"):
+        datasets.load("celeba", tmp_path)
+    monkeypatch.setattr(celeba, "PICTURES", 3)
+    with pytest.raises(DatasetError, match="10,177 people"):
+        datasets.load("celeba", tmp_path)
+    monkeypatch.setattr(celeba, "PEOPLE", 2)
     table = datasets.load("celeba", tmp_path)
     assert not table.aligned
+    assert table.people.tolist() == [f"{tmp_path.name}/{person}" for person in (7, 7, 3)]
     assert [table.names[label] for label in table.labels] == ["7", "7", "3"]
     (tmp_path / "img_align_celeba" / "2.jpg").unlink()
     with pytest.raises(DatasetError, match="1 of 3 pictures"):

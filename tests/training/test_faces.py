@@ -60,6 +60,9 @@ def test_excluded_people_are_gone_and_a_typo_is_an_error(
     listing.write_text("people/p99\n")
     with pytest.raises(FaceError, match="p99"):
         load_faces([roots[0]], exclude=listing, cache=tmp_path / "c")
+    listing.unlink()
+    with pytest.raises(FaceError, match=r"no file .*exclude\.txt"):
+        load_faces([roots[0]], exclude=listing, cache=tmp_path / "c")
 
 
 def test_spared_photos_are_those_the_groups_are_measured_on(tmp_path: Path) -> None:

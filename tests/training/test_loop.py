@@ -14,8 +14,10 @@ import pytest
 import torch
 from PIL import Image
 
+from model.errors import FaceError
 from model.network import Architecture, EmbeddingNet
-from training import metrics
+from training import checkpoint, distributed, metrics
+from training.errors import UsageError
 from training.loop import Job, class_means, embed
 from training.losses import LOSSES, build
 from training.prefetch import prefetch
@@ -35,11 +37,14 @@ def blobs(classes: int = 8, each: int = 12, width: int = 24) -> tuple[np.ndarray
     return values.astype(np.float32), labels
 
 
-def make_job(out: Path, loss: str = "pd", **changes: object) -> Job:
+def make_job(out: Path, loss: str = "pd", norm: bool = False, **changes: object) -> Job:
+    """A head on features; with ``norm``, behind a batch norm that measures as it trains."""
     settings = {"epochs": 6, "batch": 16, "lr": 1e-2, "proxy_lr": 5.0, **changes}
     features, labels = blobs()
     torch.manual_seed(0)
     net = Head(features.shape[1], 16)
+    if norm:
+        net = torch.nn.Sequential(torch.nn.BatchNorm1d(features.shape[1]), net)
     source = Features(features)
 
     def evaluate(net: torch.nn.Module) -> dict[str, float]:
@@ -98,11 +103,84 @@ def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     assert [row["step"] for row in second.history] == [row["step"] for row in whole.history]
 
 
+@pytest.mark.parametrize(("where", "step"), [("compute", 4), ("evaluate", 18)])
+def test_interrupted_run_resumes_to_the_same_weights_and_rows(
+    where: str, step: int, tmp_path: Path
+) -> None:
+    whole = make_job(tmp_path / "whole", norm=True)
+    whole.run()
+    first = make_job(tmp_path / "parts", norm=True)
+    first.checkpoint_every = 4
+    part = first.loss if where == "compute" else first
+    original = getattr(part, where)
+
+    def interrupted(*args: object) -> object:
+        if first.step == step:
+            raise KeyboardInterrupt
+        return original(*args)
+
+    setattr(part, where, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    second = make_job(tmp_path / "parts", norm=True)
+    second.load()
+    assert second.seconds > 0
+    second.run()
+    for name, value in whole.net.state_dict().items():
+        assert torch.equal(second.net.state_dict()[name], value), name
+    for ours, theirs in zip(second.history, whole.history, strict=True):
+        assert ours["step"] == theirs["step"]
+        assert ours["loss"] == pytest.approx(theirs["loss"], abs=0, nan_ok=True)
+
+
 def test_another_recipe_is_not_resumed(tmp_path: Path) -> None:
     job = make_job(tmp_path, epochs=1)
     job.run()
     with pytest.raises(ValueError, match="another lr"):
         make_job(tmp_path, epochs=1, lr=0.5).load()
+
+
+def test_checkpoint_older_than_a_field_of_the_recipe_is_resumed(tmp_path: Path) -> None:
+    make_job(tmp_path, epochs=1).save()
+    state = checkpoint.load(tmp_path / "last.pt")
+    del state["recipe"]["loss_weight"]
+    checkpoint.save(tmp_path / "last.pt", state)
+    make_job(tmp_path, epochs=1).load()
+    with pytest.raises(ValueError, match="another loss_weight"):
+        make_job(tmp_path, epochs=1, loss_weight=2.0).load()
+
+
+def test_proxies_move(tmp_path: Path) -> None:
+    moved = set()
+    for loss in LOSSES:
+        job = make_job(tmp_path / loss, loss, epochs=1, weight_decay=0.0)
+        if job.loss.proxies is not None:
+            before = job.loss.proxies.detach().clone()
+            job.run()
+            assert not torch.equal(job.loss.proxies, before), loss
+            moved.add(loss)
+    assert {"pd", "proxy_nca", "proxy_anchor", "arcface"} <= moved
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    job.extra = lambda net, step: torch.tensor(float("nan") if step == 4 else 0.0)
+    with pytest.raises(FaceError, match="The loss is nan at step 4"):
+        job.run()
+    assert job.net.head[0].weight.isfinite().all()
+
+
+def test_what_several_processes_cannot_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_job(tmp_path)
+    job.world = 5
+    with pytest.raises(UsageError, match="16 pictures a batch"):
+        job.run()
+    job.patience = 1
+    with pytest.raises(UsageError, match="--patience works with one process"):
+        job.run()
+    monkeypatch.setattr(distributed, "world", lambda: 2)
+    with pytest.raises(UsageError, match="--compile works with one process"):
+        make_job(tmp_path, compile=True)
 
 
 def test_patience_stops_and_keeps_the_best(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.training.loss_oracles import (
     proxies_of,
     unit,
 )
+from training.errors import UsageError
 from training.losses import LOSSES, build
 
 
@@ -143,3 +144,19 @@ def test_unknown_names_suggest_the_right_one() -> None:
         build("pd", 3, 4, temprature=1)
     with pytest.raises(ValueError, match="must be positive"):
         build("pd", 3, 4, temperature=0)
+    with pytest.raises(ValueError, match="did you mean 'mining_margin'"):
+        build("circle", 3, 4, minig_margin=0.2)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1e-6])
+def test_epsilon_that_would_give_nan_is_refused(epsilon: float) -> None:
+    with pytest.raises(UsageError, match=r"epsilon is .* must be positive"):
+        build("pd", 3, 4, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("name", ["multi_similarity", "circle"])
+def test_mining_margin_is_no_epsilon(name: str) -> None:
+    """One option for several losses must not mean a stabiliser here and a margin there."""
+    with pytest.raises(UsageError, match="'epsilon' is no option"):
+        build(name, 3, 4, epsilon=1e-2)
+    assert build(name, 3, 4, mining_margin=0.3).miner.epsilon == 0.3

@@ -126,6 +126,38 @@ def test_bootstrap_of_d_prime_has_the_spread_of_new_samples() -> None:
     assert 0.6 < width / truth < 1.6
 
 
+def test_intervals_of_a_collapsed_network_are_those_of_a_plain_bootstrap() -> None:
+    """All cosines near 0.995: what is measured differs in their third digit and below."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(60), 5)
+    people, photos = rng.normal(size=(60, 16)), rng.normal(size=(300, 16))
+    vectors = np.eye(16)[0] + 0.015 * people[labels] + 0.01 * photos
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    found = metrics.evaluate(vectors, labels, replicates=400)["metrics"]
+    first, second = np.triu_indices(300, 1)
+    scores = (vectors @ vectors.T)[first, second].astype(float)
+    assert 0.99 < scores.mean() < 0.998
+    order = np.argsort(scores)
+    first, second, scores = labels[first][order], labels[second][order], scores[order]
+    draws: dict[str, list[float]] = {"d_prime": [], "eer": [], "fnmr@0.1": [], "fnmr@0.01": []}
+    for _ in range(400):
+        weight = np.bincount(rng.integers(60, size=60), minlength=60)
+        genuine = np.where(first == second, weight[first], 0)
+        impostor = np.where(first == second, 0, weight[first] * weight[second])
+        sample = Sample(scores, genuine, impostor)
+        draws["d_prime"].append(metrics.d_prime(sample))
+        draws["eer"].append(metrics.equal_error_rate(sample))
+        for fmr in (0.1, 0.01):
+            draws[f"fnmr@{fmr}"].append(metrics.fnmr_at(sample, fmr))
+    for entry in filter(None, found.values()):
+        assert entry["low"] <= entry["value"] <= entry["high"]
+    for name, values in draws.items():
+        low, high = np.percentile(values, [2.5, 97.5])
+        entry = found[name]
+        assert entry["low"] == pytest.approx(low, abs=0.15 * (high - low)), name
+        assert entry["high"] == pytest.approx(high, abs=0.15 * (high - low)), name
+
+
 def test_ten_folds_by_hand() -> None:
     rng = np.random.default_rng(0)
     fold = np.repeat(np.arange(10), 60)

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from training import moments
 from training.losses.pd import PDLoss
 from training.moments import Moments, proxy_moments
 
@@ -97,6 +98,17 @@ def test_gradient_by_finite_differences_in_double() -> None:
             below = value(z, proxies).item()
             tensor[at] = kept
             assert grad[at].item() == pytest.approx((above - below) / (2 * step), abs=2e-4), index
+
+
+@pytest.mark.parametrize("label", [-1, 5])
+@pytest.mark.parametrize("chunk_elements", [1, 1 << 22])
+def test_label_without_a_proxy_is_an_error_however_many_chunks(
+    label: int, chunk_elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moments, "CHUNK_ELEMENTS", chunk_elements)
+    loss = PDLoss(5, 4)
+    with pytest.raises(ValueError, match=r"they must be in 0\.\.4"):
+        loss(torch.randn(2, 4), torch.tensor([0, label]))
 
 
 SHARDED = """

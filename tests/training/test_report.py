@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
 
-from model.errors import FaceError
-from training import compare, evaluate, metrics, reproduce
+from model.errors import BundleError, FaceError
+from model.network import Architecture, EmbeddingNet
+from training import compare, evaluate, metrics, plots, reproduce
 from training.__main__ import Parser, main
 from training.datasets.table import Table
+from training.errors import UsageError
 from training.features import Layer3, Whole, cached_features, frozen_trunk, weights_id
 from training.recipe import Recipe
-from training.report import evaluation_page
+from training.report import evaluation_page, png
 from training.splits import split
+from training.start import initialise
 from training.task import Task
 
 
@@ -49,6 +56,21 @@ def test_page_holds_every_figure_and_its_split(task: Task, tmp_path: Path) -> No
     assert "split zero_shot: train" in text
     assert "not supported by n" in text
     assert text.count("data:image/png;base64,") >= 7
+
+
+def test_only_wrong_neighbours_are_framed_in_red() -> None:
+    """A query of class 0, a neighbour of class 0, one of class 1: grey squares side by side."""
+    images = np.full((3, 16, 16, 3), 128, np.uint8)
+    neighbours = np.array([[1, 2], [0, 2], [0, 1]])
+    drawing = plots.neighbour_grid(images, np.array([0, 0, 1]), neighbours, [0])
+    pixels = np.array(Image.open(io.BytesIO(png(drawing))).convert("RGB"))
+    red = (pixels == [0xD6, 0x27, 0x28]).all(2)
+    height = len(pixels)
+    grey = np.flatnonzero((pixels[height // 2] == 128).all(1))
+    _, right, wrong = np.split(grey, np.flatnonzero(np.diff(grey) > 1) + 1)
+    assert not red[:, : right[-1] + 3].any()
+    assert red[height // 2, wrong[0] - 3 : wrong[0]].any()
+    assert red[height // 2, wrong[-1] + 1 : wrong[-1] + 4].any()
 
 
 def test_worst_pairs_are_the_worst(task: Task) -> None:
@@ -150,8 +172,6 @@ def test_evaluate_needs_exactly_one_thing_to_measure() -> None:
 
 def test_run_is_evaluated_from_its_folder(tmp_path: Path, capsys: object) -> None:
     """fit on pictures, then evaluate: the figures of the run are found again."""
-    from PIL import Image
-
     rng = np.random.default_rng(0)
     for person in range(10):
         (tmp_path / "data" / f"p{person}").mkdir(parents=True)
@@ -160,10 +180,12 @@ def test_run_is_evaluated_from_its_folder(tmp_path: Path, capsys: object) -> Non
             pixels = np.clip(colour + rng.normal(0, 40, (112, 112, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "data" / f"p{person}" / f"{number}.png")
     run = tmp_path / "run"
+    (tmp_path / "exclude.txt").write_text("data/p0\n")
     command = [
         "fit", "--dataset", "celeba", "--data", str(tmp_path / "data"), "--trunk", "resnet18",
         "--init", "scratch", "--size", "32", "--dim", "8", "--batch", "8", "--epochs", "1",
         "--lr", "1e-3", "--patience", "3", "--out", str(run), "--cache", str(tmp_path / "cache"),
+        "--exclude", str(tmp_path / "exclude.txt"),
     ]  # fmt: skip
     assert main(command) == 0
     assert main(["evaluate", "--run", str(run)]) == 0
@@ -177,32 +199,87 @@ def test_run_is_evaluated_from_its_folder(tmp_path: Path, capsys: object) -> Non
     assert main(["evaluate", "--bundle", str(run / "bundle"), "--dataset", "celeba", "--data",
                  str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out",
                  str(tmp_path / "again")]) == 0  # fmt: skip
+    (run / "net.pt").unlink()
+    with pytest.raises(FaceError, match="did not finish"):
+        evaluate.config(run)
+
+
+def trunk_state(trunk: str) -> dict[str, torch.Tensor]:
+    return EmbeddingNet(Architecture(trunk=trunk)).trunk.state_dict()
 
 
 def test_features_are_cached_by_pictures_and_weights(tmp_path: Path) -> None:
-    import torch
-
     torch.manual_seed(0)
-    trunk = frozen_trunk("resnet18", "scratch")
-    assert isinstance(trunk, Whole)
+    trunk, other = (Whole(EmbeddingNet(Architecture(trunk="resnet18"))).eval() for _ in range(2))
     images = np.random.default_rng(0).integers(0, 255, (5, 32, 32, 3), np.uint8)
     first = cached_features(trunk, images, "toy", 32, tmp_path)
     assert first.shape == (5, 512)
     assert (cached_features(trunk, images, "toy", 32, tmp_path) == first).all()
     assert len(list(tmp_path.iterdir())) == 1
-    other = frozen_trunk("resnet18", "scratch")
     assert weights_id(other) != weights_id(trunk)
     cached_features(other, images, "toy", 32, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.mark.parametrize("trunk", ["resnet18", "mobilenet_v2"])
+def test_file_of_torchvision_starts_a_trunk_frozen_or_not(trunk: str, tmp_path: Path) -> None:
+    state = trunk_state(trunk)
+    file = tmp_path / "trunk.pth"
+    torch.save({**state, "fc.weight": torch.zeros(2, 2), "classifier.1.bias": torch.ones(2)}, file)
+    net = EmbeddingNet(Architecture(trunk=trunk))
+    assert initialise(net, str(file)) == []
+    for own in (net.trunk, frozen_trunk(trunk, file).trunk):
+        torch.testing.assert_close(own.state_dict(), state, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
+def test_file_that_holds_no_weights_of_the_trunk_is_named(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    for content in (b"", b"no weights at all"):
+        file.write_bytes(content)
+        with pytest.raises(BundleError, match=f"{name} cannot be read"):
+            frozen_trunk("resnet18", file)
+    write = torch.save if file.suffix == ".pth" else save_file
+    write({"conv1.weight": torch.zeros(1, 1, 7, 7)}, file)
+    with pytest.raises(BundleError, match=f"{name} does not fit"):
+        frozen_trunk("resnet18", file)
+
+
+def test_checkpoint_of_a_whole_training_is_no_file_of_weights(tmp_path: Path) -> None:
+    torch.save({"state_dict": trunk_state("resnet18"), "epoch": 3}, tmp_path / "last.pth")
+    with pytest.raises(BundleError, match="not a plain table"):
+        frozen_trunk("resnet18", tmp_path / "last.pth")
+
+
+@pytest.mark.parametrize("missing", ["layer4", "bn1.running_mean", "layer2.0.conv1"])
+def test_frozen_trunk_has_no_random_part(missing: str, tmp_path: Path) -> None:
+    state = trunk_state("resnet18")
+    kept = {name: value for name, value in state.items() if not name.startswith(missing)}
+    save_file(kept, tmp_path / "trunk.safetensors")
+    with pytest.raises(UsageError, match=rf"none for {missing.split('.')[0]}\. .*resnet50_layer3"):
+        frozen_trunk("resnet18", tmp_path / "trunk.safetensors")
+
+
+def test_frozen_trunk_is_neither_from_scratch_nor_pooled_otherwise() -> None:
+    with pytest.raises(UsageError, match="random weights"):
+        frozen_trunk("resnet18", "scratch")
+    with pytest.raises(UsageError, match="--pooling gem"):
+        frozen_trunk("resnet18", "imagenet", "gem")
+
+
+def test_layer3_needs_all_its_weights_and_no_others(tmp_path: Path) -> None:
+    state = trunk_state("resnet50")
+    file = tmp_path / "trunk.safetensors"
+    save_file({name: value for name, value in state.items() if "layer2" not in name}, file)
+    with pytest.raises(UsageError, match="lacks weights of layer2"):
+        frozen_trunk("resnet50_layer3", file)
+    save_file({**state, "stranger": torch.zeros(1)}, file)
+    with pytest.raises(BundleError, match="stranger"):
+        frozen_trunk("resnet50_layer3", file)
+
+
 def test_layer3_strides_where_its_weights_were_trained(tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import save_file
-
-    from model.network import Architecture, EmbeddingNet
-
-    state = EmbeddingNet(Architecture(trunk="resnet50")).trunk.state_dict()
+    state = trunk_state("resnet50")
     kept = {k: v.contiguous() for k, v in state.items() if not k.startswith("layer4")}
     save_file(kept, tmp_path / "trunk.safetensors")
     trunk = frozen_trunk("resnet50_layer3", tmp_path / "trunk.safetensors")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from training.datasets.table import DatasetError, Table
+from training.errors import UsageError
 from training.faces import held_out
-from training.splits import SPLITS, split
+from training.splits import SPLITS, split, split_name
 
 
 def table(name: str = "cub", classes: int = 20, each: int = 10, **extra: object) -> Table:
@@ -24,7 +25,7 @@ def test_parts_are_disjoint_and_complete(name: str) -> None:
     parts = split(data, name)
     rows = np.concatenate([parts.train, parts.val, parts.test])
     assert sorted(rows) == list(range(len(data)))
-    assert parts.name in parts.describe(data)
+    assert split_name(parts.describe(data)) == parts.name == name
 
 
 def test_paper_shares_classes_and_keeps_the_makers_test() -> None:
@@ -40,8 +41,8 @@ def test_paper_shares_classes_and_keeps_the_makers_test() -> None:
 def test_zero_shot_takes_the_first_half_of_the_classes() -> None:
     data = table()
     parts = split(data, "zero_shot")
-    assert set(data.labels[parts.train]) == set(range(9))
-    assert set(data.labels[parts.val]) == {9}
+    assert set(data.labels[parts.train]) == set(range(8))
+    assert set(data.labels[parts.val]) == {8, 9}
     assert set(data.labels[parts.test]) == set(range(10, 20))
 
 
@@ -60,6 +61,24 @@ def test_seed_decides() -> None:
     first, again, other = (split(data, "identity_disjoint", seed=seed) for seed in (1, 1, 2))
     assert (first.test == again.test).all()
     assert set(first.test) != set(other.test)
+
+
+@pytest.mark.parametrize("name", ["zero_shot", "identity_disjoint"])
+def test_few_classes_still_leave_impostors_to_choose_by(name: str) -> None:
+    data = table(classes=8, each=3)
+    parts = split(data, name)
+    assert len(set(data.labels[parts.val])) == 2
+    assert len(set(data.labels[parts.train])) >= 2
+    parts.check_val(data)
+
+
+def test_val_without_pairs_cannot_be_chosen_by() -> None:
+    data = table(classes=6)
+    with pytest.raises(UsageError, match="no impostor pairs"):
+        split(data, "zero_shot").check_val(data)
+    data = table(each=5)
+    with pytest.raises(UsageError, match="no genuine pairs"):
+        split(data, "paper").check_val(data)
 
 
 def test_names_and_sizes_are_checked() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from training import compare, fit
+from training import compare, fit, reproduce
 from training.__main__ import main
 from training.datasets.table import Table
+from training.errors import UsageError
+from training.recipe import Recipe
 from training.splits import split
 from training.task import Task
 
@@ -69,9 +74,75 @@ def test_resuming_with_another_recipe(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "another lr" in capsys.readouterr().err
 
 
-def test_variants_are_judged_on_the_part_that_was_asked_for(tmp_path: Path) -> None:
+def test_resuming_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["fit", *TINY, "--out", str(tmp_path)]
+    assert main(command) == 0
+    config = (tmp_path / "config.json").read_text()
+    for words, differs in (
+        (["--loss", "pd_nolog"], "loss"),
+        (["--loss-option", "temperature=0.5"], "options"),
+        (["--dim", "5"], "dim"),
+        (["--proxy-init", "class_mean"], "proxy_init"),
+        (["--keep-weight", "0.5"], "keep_weight"),
+    ):
+        assert main([*command, *words, "--resume"]) == 2
+        assert f"another {differs}:" in capsys.readouterr().err
+    assert (tmp_path / "config.json").read_text() == config
+    assert main([*command, "--resume"]) == 0
+
+
+def test_patience_needs_pairs_on_val(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = fit.make_task(None)
+    one_class = replace(whole, split=replace(whole.split, val=whole.split.val[:4]))
+    monkeypatch.setattr(fit, "make_task", lambda args: one_class)
+    assert main(["fit", *TINY, "--patience", "2", "--out", str(tmp_path)]) == 2
+    assert "no impostor pairs" in capsys.readouterr().err
+
+
+def test_finished_run_that_is_older_than_a_field_of_the_recipe(tmp_path: Path) -> None:
+    task, recipe = compare.make_task(None), Recipe(epochs=1, batch=8)
+    result = compare.run_one(task, "pd", recipe, tmp_path, dim=4)
+    del result["recipe"]["loss_weight"]
+    (tmp_path / "results.json").write_text(json.dumps(result))
+    again = compare.run_one(task, "pd", recipe, tmp_path, dim=4)
+    assert again["metrics"] == result["metrics"]
+    with pytest.raises(UsageError, match="other settings: loss_weight"):
+        compare.run_one(task, "pd", replace(recipe, loss_weight=2.0), tmp_path, dim=4)
+
+
+def test_half_finished_run_of_a_comparison_is_not_continued_as_another(tmp_path: Path) -> None:
+    task, recipe = compare.make_task(None), Recipe(epochs=1, batch=8)
+    task.job("pd", recipe, 4, tmp_path).save()
+    with pytest.raises(UsageError, match="another loss, dim"):
+        compare.run_one(task, "pd_nolog", recipe, tmp_path, dim=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "trunk"), [("dloss_vs_pdloss", "resnet18"), ("distributions", "resnet50")]
+)
+def test_experiment_takes_the_papers_trunk_and_says_what_ours_was(
+    name: str, trunk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = compare.make_task(None)
+    monkeypatch.setattr(reproduce, "make_task", lambda args: replace(task, trunk=args.trunk))
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", name, "--epochs", "1", "--dataset", "cars"]) == 0
+    text = (tmp_path / "runs/reproduce/cars" / name / "table.md").read_text()
+    assert f"{trunk} frozen" in text
+    said = "no log does not train. Ours: test, " if trunk == "resnet18" else "batch 32, lr 1e-05;"
+    assert said in text
+
+
+def test_variants_are_judged_on_the_part_that_was_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["compare", *TINY, "--losses", "pd,pd_nolog", "--loss-option", "epsilon=1e-3"]
     assert main([*words, "--seeds", "1", "--part", "val", "--out", str(tmp_path)]) == 0
-    assert "; epsilon=1e-3; val, n = 4;" in (tmp_path / "table.md").read_text()
+    assert "zero_shot, val, pd: R@1" in capsys.readouterr().out
+    with (tmp_path / "runs.csv").open(newline="") as file:
+        assert [row["split"] for row in csv.DictReader(file)] == ["zero_shot", "zero_shot"]
+    assert "; epsilon=1e-3; val, n = 8;" in (tmp_path / "table.md").read_text()
     assert "| untrained |" in (tmp_path / "table.md").read_text()
     assert '"epsilon": 0.001' in (tmp_path / "pd-0" / "results.json").read_text()

@@ -11,7 +11,8 @@ from training.datasets.table import DatasetError, Table, require, require_count
 
 WHERE = (
     "The layout is cars_train/, cars_test/ and devkit/ (cars_meta.mat, cars_train_annos.mat, "
-    "cars_test_annos_withlabels.mat), for example from "
+    "cars_test_annos_withlabels.mat), the pictures perhaps one folder deeper "
+    "(cars_train/cars_train/), for example from "
     "https://www.kaggle.com/datasets/jessicali9530/stanford-cars-dataset."
 )
 
@@ -56,4 +57,7 @@ def _annotations(folder: Path, part: str, file: str) -> tuple[list[Path], np.nda
     fields = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
     boxes = np.stack([rows[field].astype(np.float32) for field in fields], axis=1)
     labels = rows["class"].astype(np.int64) - 1
-    return [folder / part / str(name) for name in rows["fname"]], labels, boxes
+    # Archives on Kaggle hold each folder of pictures in one of the same name.
+    nested = folder / part / part
+    pictures = nested if nested.is_dir() else folder / part
+    return [pictures / str(name) for name in rows["fname"]], labels, boxes

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from training.datasets.folder import SUFFIXES
-from training.datasets.table import DatasetError, Table, by_folder
+from training.datasets.table import DatasetError, Table, by_folder, require_count
 
+PICTURES, PEOPLE = 202_599, 10_177
 WHERE = (
     "Give either the folder with img_align_celeba/ and identity_CelebA.txt of "
     "https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html, or a folder of aligned 112 px crops, "
@@ -20,7 +21,7 @@ def load(root: Path) -> Table:
     """Read the original (photos to be detected and aligned) or aligned crops by identity.
 
     Raises:
-        DatasetError: Neither layout is found, or pictures the list names are missing.
+        DatasetError: Neither layout is found, or the original is incomplete.
     """
     listing = root / "identity_CelebA.txt"
     if listing.is_file():
@@ -34,6 +35,9 @@ def load(root: Path) -> Table:
 
 def _original(root: Path, listing: Path) -> Table:
     rows = [line.split() for line in listing.read_text().splitlines() if line.strip()]
+    names, labels = np.unique([identity for _, identity in rows], return_inverse=True)
+    require_count(len(rows), PICTURES, f"pictures in {listing.name}", "CelebA")
+    require_count(len(names), PEOPLE, f"people in {listing.name}", "CelebA")
     pictures = root / "img_align_celeba"
     paths = tuple(pictures / name for name, _ in rows)
     missing = [path for path in paths if not path.is_file()]
@@ -42,5 +46,4 @@ def _original(root: Path, listing: Path) -> Table:
             f"CelebA: {len(missing):,} of {len(paths):,} pictures named in {listing.name} are "
             f"missing, the first is {missing[0]}. {WHERE}"
         )
-    names, labels = np.unique([identity for _, identity in rows], return_inverse=True)
     return Table("celeba", paths, labels.astype(np.int64), tuple(map(str, names)), faces=True)

@@ -11,8 +11,9 @@ from training.datasets.table import DatasetError, Table, by_folder, require, req
 
 WHERE = (
     "Give a scikit-learn data_home (the folder that holds lfw_home/lfw_funneled); "
-    "sklearn.datasets.fetch_lfw_people() downloads it. The protocol files (pairs.txt, "
-    "peopleDevTrain.txt, peopleDevTest.txt) come from http://vis-www.cs.umass.edu/lfw/."
+    "sklearn.datasets.fetch_lfw_people() downloads it, with the lists of pairs only. "
+    "peopleDevTrain.txt and peopleDevTest.txt come from http://vis-www.cs.umass.edu/lfw/ and "
+    "belong into lfw_home."
 )
 
 
@@ -36,6 +37,8 @@ class Pairs:
 def load(root: Path) -> Table:
     """Everyone, in the order of the folders; ``official_train`` is DevTrain.
 
+    A copy without the list of DevTrain loads without and says so in ``notes``.
+
     Raises:
         DatasetError: Photos or people are missing.
     """
@@ -44,13 +47,11 @@ def load(root: Path) -> Table:
     paths, labels, names = by_folder(pictures, frozenset({".jpg"}))
     require_count(len(names), 5_749, "people", "LFW")
     require_count(len(paths), 13_233, "photos", "LFW")
-    train = None
-    if (home / "peopleDevTrain.txt").is_file():
-        people = _people(home / "peopleDevTrain.txt")
-        train = np.array([names[label] in people for label in labels])
-    return Table(
-        "lfw", tuple(paths), np.array(labels), tuple(names), faces=True, official_train=train
-    )
+    table = Table("lfw", tuple(paths), np.array(labels), tuple(names), faces=True)
+    if not (home / "peopleDevTrain.txt").is_file():
+        return replace(table, notes=(f"peopleDevTrain.txt is not here. {WHERE}",))
+    people = _people(home / "peopleDevTrain.txt")
+    return replace(table, official_train=np.array([names[label] in people for label in labels]))
 
 
 def people40(root: Path, min_faces: int = 40) -> Table:
@@ -63,7 +64,7 @@ def people40(root: Path, min_faces: int = 40) -> Table:
     subset = table.subset(counts[table.labels] >= min_faces)
     if min_faces == 40:
         require_count(len(subset.names), 19, "people with at least 40 photos", "LFW")
-    return replace(subset, official_train=None)
+    return replace(subset, official_train=None, notes=())
 
 
 def view2(root: Path, table: Table) -> Pairs:

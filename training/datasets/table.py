@@ -54,8 +54,13 @@ class Table:
 
     @property
     def people(self) -> np.ndarray:
-        """Per picture, ``root/person`` by the two folders it lies in."""
-        return np.array([f"{path.parent.parent.name}/{path.parent.name}" for path in self.paths])
+        """Per picture, ``root/person``; the root is the folder above the one it lies in."""
+        return np.array(
+            [
+                f"{path.parent.parent.name}/{self.names[label]}"
+                for path, label in zip(self.paths, self.labels, strict=True)
+            ]
+        )
 
     def subset(self, keep: np.ndarray) -> Table:
         """The rows at ``keep`` (indices or mask), labels renumbered, unused names dropped."""

@@ -59,8 +59,9 @@ class LibraryLoss(MetricLoss):
 def proxy_nca(classes: int, dim: int, *, scale: float = 9.0) -> LibraryLoss:
     """ProxyNCA (Movshovitz-Attias et al., 2017): squared distances of unit vectors.
 
-    The paper names no scale; its published figures are reproduced only with vectors of length 3
-    (a factor 9 on squared distances), so that is the default. The library's own is 1.
+    The paper names no scale; common implementations give vectors length 3 (a factor 9 on squared
+    distances), so that is the default. The library's own is 1. The paper's Eq. 3 leaves a
+    sample's own proxy out of the denominator; the library keeps it in, as a softmax does.
     """
     return LibraryLoss(losses.ProxyNCALoss(classes, dim, softmax_scale=scale))
 
@@ -79,22 +80,22 @@ def multi_similarity(
     alpha: float = 2.0,
     beta: float = 50.0,
     base: float = 1.0,
-    epsilon: float = 0.1,
+    mining_margin: float = 0.1,
 ) -> LibraryLoss:
     """Multi-Similarity (Wang et al., 2019): alpha 2, beta 50, lambda 1, mining margin 0.1.
 
     The authors' published code, and the library, have lambda (``base``) at 0.5.
     """
     loss = losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=base)
-    return LibraryLoss(loss, miners.MultiSimilarityMiner(epsilon=epsilon), samples_per_class=4)
+    return LibraryLoss(loss, miners.MultiSimilarityMiner(mining_margin), samples_per_class=4)
 
 
 def circle(
-    classes: int, dim: int, *, m: float = 0.4, gamma: float = 80.0, epsilon: float = 0.1
+    classes: int, dim: int, *, m: float = 0.4, gamma: float = 80.0, mining_margin: float = 0.1
 ) -> LibraryLoss:
     """Circle (Sun et al., 2020): m 0.4 and gamma 80, the paper's for fine-grained retrieval."""
     loss = losses.CircleLoss(m=m, gamma=gamma)
-    return LibraryLoss(loss, miners.MultiSimilarityMiner(epsilon=epsilon), samples_per_class=4)
+    return LibraryLoss(loss, miners.MultiSimilarityMiner(mining_margin), samples_per_class=4)
 
 
 def arcface(classes: int, dim: int, *, margin: float = 0.5, scale: float = 64.0) -> LibraryLoss:

@@ -28,8 +28,8 @@ class PDLoss(MetricLoss):
     along its tangent: above, it is the paper's to the last bit; below, it has a finite gradient
     that always raises the margin.
 
-    Temperature divides means and standard deviations alike, so it cancels: with
-    :math:`\epsilon = 0` value and gradient do not depend on it, and with the paper's
+    Temperature divides means and standard deviations alike, so it cancels: as
+    :math:`\epsilon` goes to 0 value and gradient do not depend on it, and with the paper's
     :math:`10^{-6}` it only scales how soon :math:`\epsilon_2` is felt
     (:math:`\epsilon_2 \tau^2` in units of cosine). For the same reason the loss does not ask for
     large similarities, only for equal ones: whatever part of an embedding lies outside the span of
@@ -41,7 +41,7 @@ class PDLoss(MetricLoss):
         dim: Length of the embeddings, D.
         temperature: Divides the similarities.
         log: False gives the ratio itself, ``sqrt(variances) / margin`` (the ablation).
-        epsilon: Both stabilisers of Eq. 6.
+        epsilon: Both stabilisers of Eq. 6; positive, as equal similarities have variance 0.
         form: ``streamed`` never holds the ``B x C`` matrix; ``direct`` is the plain formula.
         one_sided: Not in the paper: count only the harmful half of each variance, genuine
             similarities below their mean and impostor ones above theirs. Needs ``direct``.
@@ -68,6 +68,8 @@ class PDLoss(MetricLoss):
         super().__init__()
         if temperature <= 0:
             raise UsageError(f"temperature is {temperature}; it must be positive")
+        if epsilon <= 0:
+            raise UsageError(f"epsilon is {epsilon}; it must be positive")
         if form not in ("streamed", "direct"):
             raise UsageError(f"form is {form!r}; it must be streamed or direct")
         if form == "direct" and shard is not None:
@@ -76,6 +78,7 @@ class PDLoss(MetricLoss):
             raise UsageError("one_sided needs form='direct'")
         self.one_sided = one_sided
         self.temperature, self.log, self.epsilon, self.form = temperature, log, epsilon, form
+        self.classes = classes
         rows = range(classes)
         self.group = None
         if shard is not None:
@@ -85,6 +88,7 @@ class PDLoss(MetricLoss):
         self.proxies = kaiming_proxies(len(rows), dim)
 
     def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        self._check(labels)
         if self.form == "direct":
             margin, variance = self._direct(embeddings, labels)
         else:
@@ -99,6 +103,14 @@ class PDLoss(MetricLoss):
         if self.log:
             return minus_log(margin, FLOOR * scale) + 0.5 * spread.log()
         return spread.sqrt() * inverse_margin(margin, FLOOR * scale)
+
+    def _check(self, labels: Tensor) -> None:
+        # Chunks and shards only look for the labels of their own proxies, so none misses one.
+        if ((labels < 0) | (labels >= self.classes)).any():
+            raise ValueError(
+                f"labels go from {labels.min()} to {labels.max()}; "
+                f"they must be in 0..{self.classes - 1}"
+            )
 
     def _direct(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Margin of the means and sum of the variances, in units of cosine."""

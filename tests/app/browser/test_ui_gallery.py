@@ -14,7 +14,15 @@ from index.gallery import Gallery
 from index.records import NewPhoto
 from model.types import Embedding
 from tests.app.browser import driving
-from tests.app.browser.driving import choose_person, give, keep, open_tab, settle, shows
+from tests.app.browser.driving import (
+    choose_person,
+    give,
+    keep,
+    open_tab,
+    settle,
+    shows,
+    wait_until_live,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -71,19 +79,69 @@ def test_a_refused_photo_is_stored_with_a_reason_merged_and_removed(
     choose_person(page, "Grace")
     pick(page, "#gallery-other", "Admiral (1 photo)")
     page.click("#gallery-merge")
+    page.wait_for_selector(".fv-ask:has-text('Move 1 photo of Admiral to Grace?')")
+    assert gallery.count() == 2
+    keep(page, "gallery-merge")
+    page.click("#gallery-erase")
     shows(page, "#gallery-notice", "Grace has all 2 photos now")
     settle(page)
     assert page.locator("#gallery-list tbody tr").count() == 1
     assert page.locator("#gallery-details img").count() == 2
 
     (person,) = gallery.people()
-    first, second = gallery.photos(person.id)
-    pick(page, "#gallery-photo", f"{first.id}: hopper.jpg")
+    _, second = gallery.photos(person.id)
     page.click("#gallery-remove")
-    shows(page, "#gallery-notice", "is removed for good")
+    shows(page, "#gallery-notice", "Choose a photo first.")
+    pick(page, "#gallery-photo", "1. hopper.jpg")
+    page.click("#gallery-remove")
+    page.wait_for_selector(".fv-ask:has-text('Erase photo 1 (hopper.jpg) of Grace')")
+    assert page.inner_text("#gallery-notice").strip() == ""
+    assert len(gallery.photos(person.id)) == 2
+    page.click("#gallery-erase")
+    shows(page, "#gallery-notice", "Removed photo 1 (hopper.jpg) for good")
     settle(page)
     assert page.locator("#gallery-details img").count() == 1
     assert [photo.id for photo in gallery.photos(person.id)] == [second.id]
+
+
+def test_a_name_someone_has_is_shown_and_asked_about(
+    page: Page, files: dict[str, Path], gallery: Gallery
+) -> None:
+    enroll(page, "Grace", files["hopper"])
+    assert "New person: Grace." in shows(page, "#enroll-result", "1 photo of 1 stored")
+
+    page.reload()
+    wait_until_live(page)
+    open_tab(page, "Enroll")
+    page.fill("#enroll-name input, #enroll-name textarea", "grace")
+    page.keyboard.press("Tab")
+    assert "1 photo" in shows(page, "#enroll-namesakes", "There is somebody named grace already")
+    assert page.locator("#enroll-namesakes img").count() == 1
+    give(page, "#enroll-photos", files["collins"])
+    page.click("#enroll-run")
+    page.wait_for_selector("#enroll-result [role=alert]:has-text('Choose under the name')")
+    settle(page)
+    keep(page, "enroll-namesake")
+    assert [person.photos for person in gallery.people()] == [1]
+    page.get_by_role("radio", name="Another person of that name").check()
+    page.click("#enroll-run")
+    shows(page, "#enroll-result", "New person: grace.")
+    settle(page)
+    assert [person.photos for person in gallery.people()] == [1, 1]
+
+    page.click("#enroll-photos [data-part=clear]")
+    give(page, "#enroll-photos", files["hopper_again"])
+    page.get_by_role("radio", name="Add to Grace (1)").check()
+    page.click("#enroll-run")
+    shows(page, "#enroll-result", "Added to Grace, who has 2 photos now.")
+    settle(page)
+    keep(page, "enroll-namesakes")
+    assert [person.photos for person in gallery.people()] == [2, 1]
+    page.get_by_role("radio", name="Another person of that name").check()
+    page.wait_for_selector("#enroll-result .fv-empty")
+    page.fill("#enroll-name input, #enroll-name textarea", "Somebody else")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#enroll-namesakes", state="hidden")
 
 
 def test_of_several_faces_the_chosen_one_is_enrolled(
@@ -138,5 +196,6 @@ def test_everyone_of_a_thousand_can_be_reached(page: Page, gallery: Gallery) -> 
     settle(page)
     pick(page, "#gallery-other", "Person 0437")
     page.click("#gallery-merge")
+    page.click("#gallery-erase")
     shows(page, "#gallery-notice", "Person 0999 has all 2 photos now")
     assert gallery.count() == 999

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.app.browser import driving
-from tests.app.browser.driving import ask_api, compare, give, keep, settle, visit
+from tests.app.browser.driving import ask_api, compare, give, keep, open_tab, settle, shows, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -65,6 +65,32 @@ def test_every_problem_is_a_sentence_about_the_photo(page: Page, files: dict[str
     assert "Something went wrong" not in words
     assert re.search(r"picture|image|photo", words)
     assert page.locator("#verify-result [role=alert]").count() == 1
+
+
+def test_a_missing_photo_is_named(page: Page, files: dict[str, Path]) -> None:
+    page.click("#verify-run")
+    page.wait_for_selector("#verify-result [role=alert]:has-text('Both photos are missing')")
+    give(page, "#verify-second", files["hopper"])
+    page.click("#verify-run")
+    page.wait_for_selector("#verify-result [role=alert]:has-text('The first photo is missing')")
+    open_tab(page, "Search")
+    page.click("#search-run")
+    page.wait_for_selector("#search-result [role=alert]:has-text('The photo is missing')")
+
+
+def test_two_photos_that_do_not_fit_into_one_call_are_not_taken(
+    page: Page, files: dict[str, Path], tmp_path: Path
+) -> None:
+    large = tmp_path / "large.jpg"
+    large.write_bytes(files["hopper"].read_bytes() + bytes(19_000_000))
+    give(page, "#verify-first", large)
+    page.set_input_files("#verify-second input[type=file]", str(large))
+    status = shows(page, "#verify-second [data-part=status]", "Together the photos have 38 MB")
+    assert "at most 35 MB" in status
+    assert page.locator("#verify-second .fv-picker[data-filled=yes]").count() == 0
+    give(page, "#verify-second", files["hopper"])
+    page.click("#verify-run")
+    page.wait_for_selector("#verify-result .fv-verdict")
 
 
 def test_a_new_photo_takes_the_old_answer_away(page: Page, files: dict[str, Path]) -> None:

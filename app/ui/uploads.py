@@ -1,0 +1,53 @@
+"""Files that Gradio uploads: how large they may be, said beside them and when one is larger."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+import gradio as gr
+
+from app.settings import Settings
+from app.ui import text
+
+_WRAPPING = 10_000
+"""Bytes of a request that are not the file itself, and some to spare."""
+
+# At the document, before Gradio hears of it: its own message has neither remedy nor place.
+_SCRIPT = """
+const { file, limit } = JSON.parse(element.querySelector("[data-limit]").dataset.limit);
+const refusal = element.querySelector("[role=alert]");
+function check(event) {
+  if (!event.target.closest?.("#" + file)) return;
+  const given = [...((event.dataTransfer ?? event.target).files ?? [])];
+  const large = given.find((each) => each.size > limit);
+  refusal.textContent = "";
+  if (!large) return;
+  refusal.textContent = `${large.name} has ${(large.size / 1e6).toFixed(0)} MB: too large.`;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  if (event.type === "change") event.target.value = "";
+  trigger("refused");
+}
+document.addEventListener("change", check, true);
+document.addEventListener("drop", check, true);
+"""
+
+
+def limit_note(file: str, settings: Settings, otherwise: str) -> gr.HTML:
+    """The limit of a file input in words; its ``refused`` event follows a file that is too large.
+
+    Args:
+        file: The id of the file input in the page.
+        settings: The limits.
+        otherwise: What to do with a larger file, a sentence.
+    """
+    words = f"At most {text.size(settings.max_request_bytes)} fit through the page. {otherwise}"
+    rule = {"file": file, "limit": settings.max_request_bytes - _WRAPPING}
+    return gr.HTML(
+        f'<p class="fv-lead" data-limit="{escape(json.dumps(rule))}">{escape(words)}</p>'
+        '<p class="fv-doubt" role="alert"></p>',
+        js_on_load=_SCRIPT,
+        apply_default_css=False,
+        elem_id=f"{file}-limit",
+    )
