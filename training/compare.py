@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "val; the test part is not touched")  # fmt: skip
     parser.add_argument("--proxy-init", default="random", choices=["random", "class_mean"])
     parser.add_argument("--loss-option", action="append", default=[], metavar="NAME=VALUE",
-                        help="an option that all of --losses have, such as epsilon=1e-4 for pd")  # fmt: skip
+                        help="an option that all of --losses have, as pd epsilon=1e-4")  # fmt: skip
     parser.add_argument("--part", default="test", choices=["val", "test"],
                         help="what to report on; val to choose between variants")  # fmt: skip
     parser.add_argument("--out", type=Path, required=True)

@@ -25,6 +25,8 @@ _HEADER = """
 enrolling keeps {kept}.</p></header>
 """
 
+_LOGIN = "<h1>Face verification</h1>User is the name of your key, password the key itself."
+
 CLOSED = ("/gradio_api/file={path:path}", "/gradio_api/file/{path:path}", "/file={path:path}",
           "/file/{path:path}", "/gradio_api/proxy={path:path}", "/proxy={path:path}")  # fmt: skip
 """Gradio's routes that serve files or other sites; the page needs none of them."""
@@ -83,7 +85,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         server_name=settings.host,
         server_port=settings.port,
         auth=service.keys.login if service.keys.required else None,
-        auth_message="<h1>Face verification</h1>User is the name of your key, password the key itself.",
+        auth_message=_LOGIN,
         theme=theme.theme(),
         head=theme.HEAD,
         footer_links=[],
