@@ -62,7 +62,7 @@ def calibration_card(calibration: Calibration) -> str:
         f"Measured on {people} the model never saw: "
         f"{text.plural(calibration.genuine_pairs, 'pair')} of one person, "
         f"{text.plural(calibration.impostor_pairs, 'pair')} of strangers. "
-        f"{calibration.protocol}"
+        f"{calibration.protocol}."
     )
     drawing = plots.LEGEND + plots.distributions(curves_of(calibration))
     figures = (
