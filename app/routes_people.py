@@ -7,18 +7,18 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from app import answers, present, requests
+from app import answers, fields, present, requests
 from app.desk import PROBLEMS, Acting, AtDesk, shown
 from app.results import Enrollment
 from model.errors import BadImage, EnrollmentConflict, FaceError, NoFace
 
 router = APIRouter(prefix="/v1/people", tags=["people"], responses=PROBLEMS)
 
-PersonId = Annotated[requests.PersonId, Path(description="The person's id.")]
+PersonId = Annotated[fields.PersonId, Path(description="The person's id.")]
 PhotoId = Annotated[
     str,
     Path(pattern=r"^[0-9]{1,18}$", description="The photo's id."),
-    requests.only("a photo's id: 1 to 18 digits"),
+    fields.only("a photo's id: 1 to 18 digits"),
 ]
 
 REFUSALS: dict[str, type[FaceError]] = {"no_face": NoFace, "bad_image": BadImage}
@@ -32,17 +32,17 @@ async def people(
     query: Annotated[
         str,
         Query(max_length=200, description="Part of the name."),
-        requests.only("text of at most 200 characters"),
+        fields.only("text of at most 200 characters"),
     ] = "",
     limit: Annotated[
         int,
         Query(ge=1, le=1000, description="Most people listed."),
-        requests.only("a whole number from 1 to 1000"),
+        fields.only("a whole number from 1 to 1000"),
     ] = 100,
     offset: Annotated[
         int,
         Query(ge=0, le=10**9, description="People to skip."),
-        requests.only("a whole number from 0 to 1000000000"),
+        fields.only("a whole number from 0 to 1000000000"),
     ] = 0,
 ) -> Response:
     found = await desk.queue.run(service.people, query=query, limit=limit, offset=offset)

@@ -20,8 +20,8 @@ from model.preprocess import Preprocessing
 from training import distillation
 from training.augment import Augment
 from training.distillation import batch_rows, distillation_loss, lift
+from training.embedding import autocast
 from training.faces import load_faces
-from training.loop import autocast
 from training.recipe import Recipe
 
 

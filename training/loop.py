@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +24,7 @@ from model.errors import FaceError
 from training import checkpoint, distributed
 from training.batch_norm import keep_statistics
 from training.ema import EMA
+from training.embedding import Source, autocast
 from training.errors import UsageError
 from training.journal import tensorboard, write_csv
 from training.losses import MetricLoss
@@ -32,20 +32,6 @@ from training.prefetch import prefetch
 from training.recipe import Recipe, differing
 from training.sampling import epoch_batches
 from training.splits import split_name
-
-
-class Source(Protocol):
-    """Where a batch of network input comes from.
-
-    Attributes:
-        slow: Worth preparing on another thread while the network works.
-    """
-
-    slow: bool
-
-    def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
-        """Input for some rows: augmented with a generator, plain without."""
-        ...
 
 
 @dataclass
@@ -291,31 +277,6 @@ class Job:
         self.history, self.losses = state["history"], state.get("losses", [])
 
 
-@torch.inference_mode()
-def embed(
-    net: nn.Module, source: Source, rows: np.ndarray, batch: int = 256, precision: str = "fp32"
-) -> np.ndarray:
-    """Unit vectors float32 ``(len(rows), D)`` of some rows, without augmentation."""
-    device = next(net.parameters()).device
-    net.eval()
-    parts = []
-    for start in range(0, len(rows), batch):
-        inputs = source.batch(rows[start : start + batch], None).to(device)
-        with autocast(device, precision):
-            parts.append(net(inputs).float().cpu().numpy())
-    return np.concatenate(parts)
-
-
-@torch.no_grad()
-def class_means(
-    net: nn.Module, source: Source, labels: np.ndarray, precision: str = "fp32"
-) -> Tensor:
-    """Mean unit embedding of every class ``(C, D)``: one pass over the training set."""
-    vectors = torch.from_numpy(embed(net, source, np.arange(len(labels)), precision=precision))
-    means = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
-    return means.index_add_(0, torch.from_numpy(labels), vectors)
-
-
 def _clocks() -> tuple[float, float]:
     """Seconds by the wall and of the processor."""
     return time.monotonic(), time.process_time()
@@ -341,10 +302,3 @@ def _groups(
     }
     decay = recipe.weight_decay
     return [{"params": ps, "part": part, "weight_decay": decay} for part, ps in parts.items() if ps]
-
-
-def autocast(device: torch.device, precision: str) -> Any:
-    """The context the network runs in: bfloat16 where it is safe, or none."""
-    if precision == "bf16":
-        return torch.autocast(device.type, torch.bfloat16)
-    return nullcontext()

@@ -12,9 +12,9 @@ import numpy as np
 
 from training import metrics, plots
 from training.compare import PAPER_LOSSES, run_one, statistics, write_table
+from training.embedding import embed
 from training.errors import UsageError, positive
 from training.fit import add_recipe_arguments, recipe_of
-from training.loop import embed
 from training.recipe import Recipe
 from training.report import png
 from training.task import Task, add_task_arguments, make_task

@@ -17,10 +17,11 @@ from model.preprocess import Preprocessing
 from training import datasets, metrics
 from training.crops import aligned_crops
 from training.datasets.table import DatasetError, Table
+from training.embedding import Source, class_means, embed
 from training.errors import UsageError, positive
 from training.faces import read_names
 from training.features import cached_features, frozen_trunk
-from training.loop import Job, Source, class_means, embed
+from training.loop import Job
 from training.losses import build
 from training.pictures import pictures
 from training.recipe import Recipe

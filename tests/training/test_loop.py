@@ -17,8 +17,9 @@ from PIL import Image
 from model.errors import FaceError
 from model.network import Architecture, EmbeddingNet
 from training import checkpoint, distributed, metrics
+from training.embedding import class_means, embed
 from training.errors import UsageError
-from training.loop import Job, class_means, embed
+from training.loop import Job
 from training.losses import LOSSES, build
 from training.prefetch import prefetch
 from training.recipe import PRESETS, Recipe, recipe

@@ -1,0 +1,56 @@
+"""A network at work: where its input comes from, in which precision it runs, what it gives."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+class Source(Protocol):
+    """Where a batch of network input comes from.
+
+    Attributes:
+        slow: Worth preparing on another thread while the network works.
+    """
+
+    slow: bool
+
+    def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
+        """Input for some rows: augmented with a generator, plain without."""
+        ...
+
+
+def autocast(device: torch.device, precision: str) -> Any:
+    """The context the network runs in: bfloat16 where it is safe, or none."""
+    if precision == "bf16":
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()
+
+
+@torch.inference_mode()
+def embed(
+    net: nn.Module, source: Source, rows: np.ndarray, batch: int = 256, precision: str = "fp32"
+) -> np.ndarray:
+    """Unit vectors float32 ``(len(rows), D)`` of some rows, without augmentation."""
+    device = next(net.parameters()).device
+    net.eval()
+    parts = []
+    for start in range(0, len(rows), batch):
+        inputs = source.batch(rows[start : start + batch], None).to(device)
+        with autocast(device, precision):
+            parts.append(net(inputs).float().cpu().numpy())
+    return np.concatenate(parts)
+
+
+@torch.no_grad()
+def class_means(
+    net: nn.Module, source: Source, labels: np.ndarray, precision: str = "fp32"
+) -> Tensor:
+    """Mean unit embedding of every class ``(C, D)``: one pass over the training set."""
+    vectors = torch.from_numpy(embed(net, source, np.arange(len(labels)), precision=precision))
+    means = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
+    return means.index_add_(0, torch.from_numpy(labels), vectors)
