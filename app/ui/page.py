@@ -25,7 +25,9 @@ _HEADER = """
 enrolling keeps {kept}.</p></header>
 """
 
-_LOGIN = "<strong>Face verification</strong><br>User is the name of your key, password the key itself."
+_LOGIN = (
+    "<strong>Face verification</strong><br>User is the name of your key, password the key itself."
+)
 
 CLOSED = ("/gradio_api/file={path:path}", "/gradio_api/file/{path:path}", "/file={path:path}",
           "/file/{path:path}", "/gradio_api/proxy={path:path}", "/proxy={path:path}")  # fmt: skip
