@@ -169,6 +169,7 @@ class StoredPhotoOut(BaseModel):
     name: str = Field(description="What the sender called it.")
     quality: float | None = Field(description="0 to 1.")
     created: float = Field(description="Seconds since 1970.")
+    note: str = Field(description="Why it was stored although the guard had refused it.")
 
 
 class PersonOut(BaseModel):

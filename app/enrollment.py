@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from PIL import Image
@@ -150,7 +150,7 @@ def store(
                 passed.append((each, mine))
         created = False
         if passed:
-            new = [each.photo for each, _ in passed]
+            new = [replace(each.photo, note=_note(mine, reasons)) for each, mine in passed]
             created = person_id is None
             if created:
                 person_id = gallery.enroll(name, new, dict(metadata or {}), consent).id
@@ -228,6 +228,12 @@ def accepted(
     """The result of a photo that was stored."""
     message = f"{each.upload.name} was stored for {name}."
     return PhotoResult(each.upload.name, "accepted", message, photo_id, each.face.quality, details)
+
+
+def _note(found: Sequence[Finding], reasons: Mapping[str, str]) -> str:
+    """The reasons against which findings, as kept with the photo."""
+    statuses = dict.fromkeys(STATUS_OF_FINDING[each.code] for each in found)
+    return "; ".join(f"{status}: {reasons[status]}" for status in statuses)
 
 
 def _overridden(found: Sequence[Finding], reasons: Mapping[str, str]) -> dict[str, str]:

@@ -141,7 +141,11 @@ def person_with_photos(value: Person, photos: list[StoredPhoto]) -> answers.Pers
         **_person(value),
         photo_list=[
             answers.StoredPhotoOut(
-                id=each.id, name=each.source_name, quality=each.quality, created=each.created
+                id=each.id,
+                name=each.source_name,
+                quality=each.quality,
+                created=each.created,
+                note=each.note,
             )
             for each in photos
         ],

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from index.gallery import Gallery
 
 FORMAT = "face-gallery"
-VERSION = 1
+VERSION = 2
 
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
@@ -112,7 +112,7 @@ def _photo_ids(gallery: Gallery) -> Iterator[str]:
 def _photo_lines(gallery: Gallery) -> Iterator[bytes]:
     for chunk in gallery.iter_embeddings():
         for photo in gallery.photos_by_number(chunk.ids.tolist()):
-            fields = ("person_id", "content_hash", "quality", "source_name")
+            fields = ("person_id", "content_hash", "quality", "source_name", "note")
             line = json.dumps({name: getattr(photo, name) for name in fields}, ensure_ascii=False)
             yield line.encode() + b"\n"
 
@@ -198,9 +198,12 @@ def _checked_person(person: dict) -> dict:
 
 
 def _checked_photo(photo: dict) -> dict:
-    texts = isinstance(photo["content_hash"], str) and isinstance(photo["source_name"], str)
+    # Version 1 had no notes.
+    texts = (photo["content_hash"], photo["source_name"], photo.get("note", ""))
     quality = photo["quality"]
-    if not texts or not (quality is None or 0 <= quality <= 1):
+    if not all(isinstance(text, str) for text in texts) or not (
+        quality is None or 0 <= quality <= 1
+    ):
         raise ValueError(f"the record {photo!r:.100} is not a photo's")
     return photo
 

@@ -22,6 +22,7 @@ class NewPhoto:
         quality: Quality score in ``[0, 1]``, or None when it was not measured.
         source_name: Where the photo came from, usually a file name.
         thumbnail: Encoded picture to show beside the name, or None.
+        note: Why it was stored although something spoke against it; empty when nothing did.
     """
 
     embedding: Embedding
@@ -29,6 +30,7 @@ class NewPhoto:
     quality: float | None = None
     source_name: str = ""
     thumbnail: bytes | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Photo:
         source_name: Where the photo came from.
         created: Seconds since the epoch.
         has_thumbnail: Whether :meth:`Gallery.thumbnail` has something to show.
+        note: Why it was stored although something spoke against it.
     """
 
     id: str
@@ -52,6 +55,7 @@ class Photo:
     source_name: str
     created: float
     has_thumbnail: bool
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,11 @@ def insert_photos(
         require_dimension(connection, dimension)
     for photo, vector in zip(photos, vectors, strict=True):
         secret, stored = facts.vault.create()
-        details = {"content_hash": photo.content_hash, "source_name": photo.source_name}
+        details = {
+            "content_hash": photo.content_hash,
+            "source_name": photo.source_name,
+            "note": photo.note,
+        }
         photo_number = connection.execute(
             "INSERT INTO photos (person, secret, hash_tag, quality, details, created) "
             "VALUES (?, ?, ?, ?, ?, ?)",

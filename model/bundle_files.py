@@ -23,7 +23,7 @@ MANIFEST = "bundle.json"
 
 
 def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
-    """Build the new folder beside the old one, then swap them as :func:`replace_folder` does.
+    """Build the new folder beside the old one, then swap them as :func:`fresh_folder` does.
 
     Args:
         folder: Folder to create or replace.
@@ -43,18 +43,30 @@ def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, byt
 
 @contextmanager
 def fresh_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder to fill, which takes the place of ``folder`` unless the filling fails."""
+    """An empty folder to fill, which takes the place of ``folder`` unless the filling fails.
+
+    Raises:
+        BundleError: There is something at ``folder`` that is no bundle, and would be lost.
+    """
+    _require_ours(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-new-", dir=folder.parent))
     try:
         yield fresh
         fresh.chmod(0o755)
-        replace_folder(fresh, folder)
+        _replace_folder(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def replace_folder(fresh: Path, folder: Path) -> None:
+def _require_ours(folder: Path) -> None:
+    if not folder.exists() or (folder / MANIFEST).is_file():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise BundleError(f"{folder} is there already and is no model bundle. Name another folder.")
+
+
+def _replace_folder(fresh: Path, folder: Path) -> None:
     """Move a finished folder to its place and remove the one that was there, if any.
 
     Between its two renames nothing is at ``folder``. A swap that fails there puts the old one

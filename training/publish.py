@@ -18,7 +18,7 @@ import numpy as np
 from tqdm import tqdm
 
 from model.bundle import Bundle, save_network
-from model.bundle_files import replace_folder
+from model.bundle_files import fresh_folder
 from model.calibration import Calibration
 from model.calibration.calibration import MAX_PHOTOS
 from model.calibration.check import check_promises
@@ -75,26 +75,25 @@ def run(args: argparse.Namespace) -> int:
     if missing := {"summary", "terms", "making"} - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")
     source = Bundle.load(args.bundle)
-    draft = args.out.with_name(f".{args.out.name}-draft")
-    bundle = save_network(
-        draft, source.network(), replace(source.preprocessing, flip=args.flip),
-        name=args.name, card="", provenance=facts, mantissa_bits=MANTISSA_BITS,
-    )  # fmt: skip
-    embedder = Embedder(bundle)
-    table = lfw.load(args.lfw)
-    crops = crop_photos(table.paths, cache=args.cache)
-    vectors = _embed(embedder, crops.pixels)
-    calibration = _calibrate(args.lfw, table, crops, vectors, bundle.model_id)
-    figures = _measure(args, table, crops, vectors, calibration, embedder)
-    rows = _rows(args.lfw, table, crops, "DevTest")
-    sample = metrics.pair_scores(vectors[rows], table.labels[rows])
-    bundle = bundle.with_calibration(calibration).with_card(
-        write_card(bundle, calibration, figures, facts),
-        metrics=figures.to_dict(),
-        pictures={"distributions.png": png(plots.score_histograms({"LFW DevTest": sample}))},
-    )
-    _compare(bundle, crops, vectors)
-    replace_folder(draft, args.out)
+    with fresh_folder(args.out) as draft:
+        bundle = save_network(
+            draft, source.network(), replace(source.preprocessing, flip=args.flip),
+            name=args.name, card="", provenance=facts, mantissa_bits=MANTISSA_BITS,
+        )  # fmt: skip
+        embedder = Embedder(bundle)
+        table = lfw.load(args.lfw)
+        crops = crop_photos(table.paths, cache=args.cache)
+        vectors = _embed(embedder, crops.pixels)
+        calibration = _calibrate(args.lfw, table, crops, vectors, bundle.model_id)
+        figures = _measure(args, table, crops, vectors, calibration, embedder)
+        rows = _rows(args.lfw, table, crops, "DevTest")
+        sample = metrics.pair_scores(vectors[rows], table.labels[rows])
+        bundle = bundle.with_calibration(calibration).with_card(
+            write_card(bundle, calibration, figures, facts),
+            metrics=figures.to_dict(),
+            pictures={"distributions.png": png(plots.score_histograms({"LFW DevTest": sample}))},
+        )
+        _compare(bundle, crops, vectors)
     bundle = Bundle.load(args.out)
     print(f"{bundle.card}\npublished {args.out}, model {bundle.model_id[:12]}")
     return 0

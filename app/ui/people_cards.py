@@ -128,7 +128,8 @@ def search_card(found: Search) -> str:
 def person_card(person: Person, photos: Iterable[tuple[Photo, bytes | None]]) -> str:
     """One person of the gallery with their photos."""
     figures = "".join(
-        f"<figure>{thumbnail(picture, label)}<figcaption>{escape(label)}</figcaption></figure>"
+        f"<figure>{thumbnail(picture, label)}<figcaption>{escape(label)}{_note(photo)}"
+        "</figcaption></figure>"
         for place, (photo, picture) in enumerate(photos, 1)
         for label in (photo_label(photo, place),)
     )
@@ -138,6 +139,10 @@ def person_card(person: Person, photos: Iterable[tuple[Photo, bytes | None]]) ->
         f"<p>{text.plural(person.photos, 'photo')} · added {day(person.created)} · "
         f'consent: {escape(consent)}</p><div class="fv-thumbs">{figures}</div></section>'
     )
+
+
+def _note(photo: Photo) -> str:
+    return f"<br>Stored all the same ({escape(photo.note)})" if photo.note else ""
 
 
 def photo_label(photo: Photo, place: int) -> str:

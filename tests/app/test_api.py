@@ -126,6 +126,8 @@ def test_enrollment_that_stores_nothing_is_a_conflict(client: TestClient, photos
         files={"photos": photos.hopper_again},
     )
     assert forced.status_code == 201
+    kept = client.get(f"/v1/people/{forced.json()['person_id']}").json()["photo_list"]
+    assert [each["note"] for each in kept] == ["conflict: her sister"]
     listed = client.get("/v1/people").json()["people"]
     assert [each["name"] for each in listed] == ["Grace", "Else"], "oldest first"
     merged = client.post(

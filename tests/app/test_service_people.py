@@ -54,6 +54,8 @@ def test_the_guard_and_its_override(service: FaceService, photos: Photos) -> Non
     )
     assert forced.accepted == 1
     assert forced.photos[0].details == {"override": "conflict", "reason": "her twin"}
+    assert [photo.note for photo in service.photos(forced.person_id)] == ["conflict: her twin"]
+    assert [photo.note for photo in service.photos(grace)] == [""]
     outlier = service.enroll(None, uploads(photos.collins), person_id=grace)
     assert outlier.photos[0].status == "outlier"
     with pytest.raises(ValueError, match="overrides"):

@@ -194,7 +194,7 @@ def test_marks_lie_in_the_order_of_their_scores() -> None:
 
 
 def stored(identity: str = "1") -> StoredPhoto:
-    return StoredPhoto(identity, EVIL, "hash", 0.9, EVIL, 0.0, True)
+    return StoredPhoto(identity, EVIL, "hash", 0.9, EVIL, 0.0, True, EVIL)
 
 
 def test_names_notes_and_file_names_stay_text() -> None:

@@ -1,11 +1,12 @@
 """Batch enrollment: each stage alone, then all at once; how far the overlap carries.
 
-    python -m tests.bench enroll --bundle BUNDLE [--photos 1500] [--workers N]
+    python -m tests.bench enroll --bundle BUNDLE [--photos 600] [--rounds 3] [--workers N]
 
 Photos per second of reading, decoding and finding the face, of the network, and of checking and
 storing, each alone with the processes it has in the pipeline, then of the pipeline as a whole,
 from its first batch on: the seconds its processes take to start are not what it is judged by.
-Beside the wall clock stands the processor time a photo takes.
+Beside the wall clock stands the processor time a photo takes. Stages and pipeline take turns, round
+by round, and medians are compared, as a busy neighbour can slow any one of them.
 
 A pipeline is as fast as its slowest stage at best, and never faster than its processors can do
 the work of all stages: with as many looking as there are processors (the default, and the
@@ -20,7 +21,7 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -80,37 +81,50 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench enroll")
     parser.add_argument("--bundle", type=Path, required=True)
     parser.add_argument("--lfw", type=Path, help="folder that holds lfw_funneled/")
-    parser.add_argument("--photos", type=int, default=1500)
+    parser.add_argument("--photos", type=int, default=600)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, help="as for python -m app.enroll")
     options = parser.parse_args(argv)
     workers, threads = lookers_and_threads(options.workers)
     torch.set_num_threads(1)
     root = lfw_photos(options.lfw)[0].parents[1]
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(data=Path(folder) / "data", bundle=options.bundle, audit=False)
-        core = Core.open(settings, threads=threads)
-        items = open_source(root, settings.max_upload_bytes)[: options.photos]
-        count = len(items)
-        stages = _alone(core, items, workers)
-        core.close()
-        settings = replace(settings, data=Path(folder) / "whole")
-        core = Core.open(settings, threads=threads)
-        enroller = BatchEnroller(core, policy="largest_central", workers=workers)
-        batches = enroller.run(items)
-        first = len(next(batches))
-        whole, _ = timed("all at once", count - first, lambda: list(batches))
-        core.close()
+    items = open_source(root, Settings().max_upload_bytes)[: options.photos]
+    rounds = []
+    for number in range(options.rounds):
+        print(f"round {number + 1}", flush=True)
+        rounds.append(_round(options.bundle, items, workers, threads))
+    *stages, whole = [_median(turns) for turns in zip(*rounds, strict=True)]
     slowest = min(stages, key=lambda stage: stage.rate)
     processors = len(os.sched_getaffinity(0))
-    bound = processors * count / sum(stage.cpu for stage in stages)
+    bound = processors * len(items) / sum(stage.cpu for stage in stages)
     share = whole.rate / slowest.rate
     possible = whole.rate / min(slowest.rate, bound)
+    print("median", *stages, whole, sep="\n")
     print(f"{share:.0%} of the pace of {slowest.name!r} alone, with {workers} looking")
     print(f"{processors} processors can do all of the work at {bound:.1f} photos/s")
     print(f"{possible:.0%} of the lower of the two")
     paced = _paced(options.bundle, items[0], workers)
     print(f"with stages that only wait: {paced:.0%} of the slowest one's pace")
     return 0 if min(paced, possible) >= 0.85 else 1
+
+
+def _median(turns: Sequence[Stage]) -> Stage:
+    return sorted(turns, key=lambda stage: stage.rate)[len(turns) // 2]
+
+
+def _round(bundle: Path, items: list[Item], workers: int, threads: int) -> list[Stage]:
+    """Every stage alone, then all at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(data=Path(folder) / "alone", bundle=bundle, audit=False)
+        core = Core.open(settings, threads=threads)
+        stages = _alone(core, items, workers)
+        core.close()
+        core = Core.open(replace(settings, data=Path(folder) / "whole"), threads=threads)
+        batches = BatchEnroller(core, policy="largest_central", workers=workers).run(items)
+        left = len(items) - len(next(batches))
+        whole, _ = timed("all at once", left, lambda: list(batches))
+        core.close()
+    return [*stages, whole]
 
 
 def _paced(bundle: Path, item: Item, workers: int, count: int = 768) -> float:

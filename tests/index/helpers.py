@@ -40,6 +40,7 @@ class Faces:
             "quality": 0.9,
             "source_name": f"file-{self.made}.jpg",
             "thumbnail": b"\xff\xd8 thumbnail of " + self.random.bytes(300),
+            "note": f"outlier: reason-{self.made}",
         }
         return NewPhoto(**(values | changes))
 

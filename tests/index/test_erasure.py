@@ -47,7 +47,8 @@ def traces(name: str, photos: list[NewPhoto]) -> list[bytes]:
     for photo in photos:
         vector = photo.embedding.vector
         found += [vector.tobytes()[:24], vector.astype("<f2").tobytes()[:24]]
-        found += [photo.thumbnail[-48:], photo.source_name.encode(), photo.content_hash.encode()]
+        found += [photo.thumbnail[-48:], photo.content_hash.encode()]
+        found += [photo.source_name.encode(), photo.note.encode()]
     return found
 
 

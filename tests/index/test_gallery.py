@@ -26,8 +26,8 @@ def test_enrolled_person_is_read_back_whole(gallery: Gallery, faces: Faces) -> N
         3,
     )
     stored = gallery.photos(person.id)
-    assert [(p.content_hash, p.quality, p.source_name, p.has_thumbnail) for p in stored] == [
-        (p.content_hash, p.quality, p.source_name, True) for p in photos
+    assert [(p.content_hash, p.quality, p.source_name, p.note) for p in stored] == [
+        (p.content_hash, p.quality, p.source_name, p.note) for p in photos
     ]
     assert [gallery.thumbnail(p.id) for p in stored] == [p.thumbnail for p in photos]
     (chunk,) = gallery.iter_embeddings()

@@ -40,6 +40,7 @@ def summary(gallery: Gallery) -> list:
                     p.content_hash,
                     p.quality,
                     p.source_name,
+                    p.note,
                     gallery.thumbnail(p.id),
                     vectors[int(p.id)],
                 )

@@ -98,6 +98,7 @@ FORGERIES = {
     "photo of a list": changed("photos.jsonl", person_id=[]),
     "quality is text": changed("photos.jsonl", quality="high"),
     "quality is huge": changed("photos.jsonl", quality=1e300),
+    "note is a number": changed("photos.jsonl", note=7),
     "hash is null": changed("photos.jsonl", content_hash=None),
     "too few vectors": array(np.ones((1, 512), np.float16)),
     "vectors are numbers": array(np.ones(2, np.float16)),
@@ -114,6 +115,18 @@ def test_a_forged_export_is_refused_as_a_whole(
     with pytest.raises(GalleryError):
         target.import_(forged(tmp_path, forge(good)))
     assert target.count() == 0
+
+
+def test_an_export_from_before_there_were_notes_is_imported(tmp_path: Path, good: Members) -> None:
+    lines = [json.loads(line) for line in good["photos.jsonl"].splitlines()]
+    for line in lines:
+        assert line.pop("note")
+    members = changed("manifest.json", version=1)(good)
+    members["photos.jsonl"] = "\n".join(map(json.dumps, lines)).encode()
+    with Gallery.open(tmp_path / "b", model_id=MODEL) as gallery:
+        assert gallery.import_(forged(tmp_path, members)) == 2
+        photos = [photo for each in gallery.people() for photo in gallery.photos(each.id)]
+    assert {photo.note for photo in photos} == {""}
 
 
 def test_a_packed_export_is_refused_before_it_unfolds(

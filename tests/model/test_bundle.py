@@ -128,6 +128,20 @@ def test_saving_over_a_bundle_replaces_it_whole(copied: Path) -> None:
     assert [entry.name for entry in copied.parent.iterdir()] == [copied.name]
 
 
+def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "photos" / "holiday.jpg"
+    file.parent.mkdir()
+    file.write_bytes(b"x")
+    for taken in (file.parent, file):
+        with pytest.raises(BundleError, match="no model bundle"):
+            small_bundle(taken)
+    assert file.read_bytes() == b"x"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    saved = small_bundle(empty)
+    assert Bundle.load(empty) == saved
+
+
 @given(st.lists(st.floats(-100, 100, width=16), min_size=4, max_size=4), st.integers(1, 10))
 @settings(deadline=None)
 def test_rounding_stays_within_half_a_step(values: list[float], bits: int) -> None:
