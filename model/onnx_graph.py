@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import warnings
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from torch import nn
 
 from model.errors import BundleError, EngineUnavailable
 from model.network import fold_batch_norm
+from model.workers import processors
 
 EXPORT_VERSION = 1
 """Raise it with every change to the graphs :func:`export` makes: cached ones are named by it."""
@@ -84,7 +84,7 @@ def open_session(
         )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = threads or processors()
     # Idle threads would spin, and take the processor from whoever finds the next faces.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     source = graph if isinstance(graph, bytes) else str(graph)

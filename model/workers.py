@@ -1,4 +1,4 @@
-"""How a process that works for another one behaves."""
+"""Processors and the processes that share them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import threading
 from multiprocessing import parent_process
 
 import torch
+
+
+def processors() -> int:
+    """How many processors this process may use; where the system does not tell, all there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def begin_work() -> None:

@@ -17,6 +17,7 @@ from model.quality import judge
 from training.crops import Crops, crop_photos
 from training.datasets import DATASETS, Table, lfw
 from training.datasets import load as load_dataset
+from training.partial import made_whole
 
 BLOCK = 256
 
@@ -49,6 +50,8 @@ def embed_photos(bundle: Bundle, data: str, *, root: Path, part: str | None, cac
     crops = crop_photos(table.paths, aligned=table.aligned, cache=cache)
     wanted = _rows(table, data, root, part)
     rows = wanted[crops.found[wanted]]
+    if not len(rows):
+        raise CalibrationError(f"In none of the {len(wanted):,} photos of {root} a face was found.")
     digest = hashlib.sha256()
     for start in range(0, len(rows), BLOCK):
         digest.update(np.ascontiguousarray(crops.pixels[rows[start : start + BLOCK]]))
@@ -59,10 +62,8 @@ def embed_photos(bundle: Bundle, data: str, *, root: Path, part: str | None, cac
         embedder = Embedder(bundle)
         blocks = tqdm(range(0, len(rows), BLOCK), "embedding", unit="block")
         vectors = [embedder.embed(np.asarray(crops.pixels[rows[at : at + BLOCK]])) for at in blocks]
-        partial = file.with_suffix(".partial")
-        with partial.open("wb") as handle:
-            np.save(handle, np.concatenate(vectors))
-        partial.replace(file)
+        with made_whole(file) as partial:
+            np.save(partial, np.concatenate(vectors))
     people = f" {part}" if part else ""
     protocol = (
         f"{table.name}{people}: {len(rows):,} photos of {len(set(table.labels[rows])):,} people, "

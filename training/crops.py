@@ -7,7 +7,6 @@ files are found again and changed ones are not mistaken for old.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +24,8 @@ from model.errors import BadImage, NoFace
 from model.image import load_image
 from model.quality import measure
 from model.types import CROP_SIZE
-from model.workers import begin_work
+from model.workers import begin_work, processors
+from training.partial import made_whole
 
 VERSION = 2
 """Raise when detect or align change what a crop looks like."""
@@ -78,7 +78,7 @@ def crop_photos(
     pixels = cache / f"crops-{fingerprint}.npy"
     facts = pixels.with_suffix(".npz")
     if not pixels.exists():
-        _build(paths, aligned, pixels, facts, progress, workers or os.cpu_count() or 1)
+        _build(paths, aligned, pixels, facts, progress, workers or processors())
     with np.load(facts) as stored:
         measures = {name: stored[name] for name in stored.files}
     return Crops(np.load(pixels, mmap_mode="r"), measures.pop("found"), measures, fingerprint)
@@ -95,10 +95,18 @@ def aligned_crops(
 def _build(
     paths: Sequence[Path], aligned: bool, pixels: Path, facts: Path, progress: bool, workers: int
 ) -> None:
-    pixels.parent.mkdir(parents=True, exist_ok=True)
-    # Named by process: several may build the same map at once, and each leaves a whole one.
-    partial = pixels.with_suffix(f".{os.getpid()}.partial")
-    crops = open_memmap(partial, "w+", np.uint8, (len(paths), CROP_SIZE, CROP_SIZE, 3))
+    with made_whole(pixels) as partial:
+        crops = open_memmap(partial, "w+", np.uint8, (len(paths), CROP_SIZE, CROP_SIZE, 3))
+        found, measures = _fill(crops, paths, aligned, progress, workers)
+        crops.flush()
+        with made_whole(facts) as partial_facts:
+            np.savez(partial_facts, found=found, **measures)
+
+
+def _fill(
+    crops: np.ndarray, paths: Sequence[Path], aligned: bool, progress: bool, workers: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Writes the crops in their places; returns which there are and what was measured of them."""
     found = np.zeros(len(paths), bool)
     measures: dict[str, np.ndarray] = {}
     worth = len(paths) // (ENOUGH_ALIGNED if aligned else ENOUGH) + 1
@@ -112,11 +120,7 @@ def _build(
             for name, value in measured.items():
                 column = measures.setdefault(name, np.full(len(paths), np.nan, np.float32))
                 column[row] = value
-    crops.flush()
-    partial_facts = facts.with_suffix(f".{os.getpid()}.npz")
-    np.savez(partial_facts, found=found, **measures)
-    os.replace(partial_facts, facts)
-    os.replace(partial, pixels)
+    return found, measures
 
 
 @contextmanager

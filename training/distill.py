@@ -24,6 +24,7 @@ from model.network import Architecture, EmbeddingNet
 from model.preprocess import Preprocessing, resize
 from training import distributed
 from training.distillation import Distillation, Recipe, batch_rows, lift
+from training.errors import UsageError
 from training.faces import FaceSet, load_faces
 from training.journal import write_csv
 from training.start import initialise
@@ -90,12 +91,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="student")
 
 
+def _stages(text: str) -> tuple[tuple[int, int], ...]:
+    try:
+        stages = [stage.split(":") for stage in text.split(",")]
+        return tuple((int(size), int(images)) for size, images in stages)
+    except ValueError:
+        message = f"--stages {text} is not like 64:300000,96:60000 (input size:images seen)."
+        raise UsageError(message) from None
+
+
 def run(args: argparse.Namespace) -> int:
     distributed.start()
-    stages = tuple(
-        (int(size), int(images))
-        for size, images in (stage.split(":") for stage in args.stages.split(","))
-    )
+    stages = _stages(args.stages)
     recipe = Recipe(
         stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, settle=args.settle,
         seed=args.seed,
@@ -117,7 +124,8 @@ def run(args: argparse.Namespace) -> int:
     targets = torch.from_numpy(training.targets) @ matrix.T
     print(f"{len(training):,} faces to learn from, {len(held_out):,} held out")
 
-    job = Distillation(net, recipe, preprocessing, faces=len(training))
+    material = {"teacher": teacher.model_id, "number of faces": len(training), "init": args.init}
+    job = Distillation(net, recipe, preprocessing, material)
     last = args.out / "last.pt"
     if args.resume and last.exists():
         job.load(last)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -110,13 +111,18 @@ class Distillation:
         net: The student.
         recipe: How to train.
         preprocessing: Of the student.
-        faces: How many there are to learn from; a run goes on only with as many.
+        material: What it learns from, such as the teacher's id and the number of faces; a run
+            goes on only with the same.
     """
 
     def __init__(
-        self, net: EmbeddingNet, recipe: Recipe, preprocessing: Preprocessing, faces: int
+        self,
+        net: EmbeddingNet,
+        recipe: Recipe,
+        preprocessing: Preprocessing,
+        material: Mapping[str, object],
     ) -> None:
-        self.faces = faces
+        self.material = dict(material)
         self.net = net.to(memory_format=torch.channels_last)
         self.recipe = recipe
         self.preprocessing = preprocessing
@@ -164,13 +170,20 @@ class Distillation:
         self.seconds += time.monotonic() - started
         return distance.item()
 
+    @property
+    def settings(self) -> dict[str, object]:
+        """What decides the result, and has to be equal for a run to go on."""
+        return {
+            **asdict(self.recipe),
+            **self.net.architecture.to_dict(),
+            **self.material,
+        }
+
     def save(self, path: Path) -> None:
         checkpoint.save(
             path,
             {
-                "recipe": asdict(self.recipe),
-                "faces": self.faces,
-                "architecture": self.net.architecture.to_dict(),
+                "settings": self.settings,
                 "net": self.net.state_dict(),
                 "ema": self.ema.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
@@ -184,12 +197,11 @@ class Distillation:
         """Go on from a checkpoint.
 
         Raises:
-            FaceError: It was made with another recipe or other faces.
+            FaceError: It was made with another recipe, network or material.
         """
         state = checkpoint.load(path)
-        now = {**asdict(self.recipe), "number of faces": self.faces}
-        then = {**state["recipe"], "number of faces": state["faces"]}
-        differ = [name for name, value in now.items() if then.get(name) != value]
+        then = state["settings"]
+        differ = [name for name, value in self.settings.items() if then.get(name) != value]
         if differ:
             raise FaceError(f"{path} was made with another {', '.join(differ)}; start anew.")
         self.net.load_state_dict(state["net"])

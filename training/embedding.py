@@ -52,5 +52,6 @@ def class_means(
 ) -> Tensor:
     """Mean unit embedding of every class ``(C, D)``: one pass over the training set."""
     vectors = torch.from_numpy(embed(net, source, np.arange(len(labels)), precision=precision))
-    means = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
-    return means.index_add_(0, torch.from_numpy(labels), vectors)
+    sums = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
+    sums.index_add_(0, torch.from_numpy(labels), vectors)
+    return sums / torch.from_numpy(np.bincount(labels)).clamp(min=1)[:, None]

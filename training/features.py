@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from tqdm import tqdm
 from model.network import Architecture, EmbeddingNet, load_trunk
 from model.preprocess import Preprocessing
 from training.errors import UsageError
+from training.partial import made_whole
 from training.start import initialise
 
 BATCH = 32
@@ -112,7 +112,6 @@ def cached_features(
     Returns:
         float32 array ``(N, width)``.
     """
-    cache.mkdir(parents=True, exist_ok=True)
     path = cache / f"features-{key}-{size}-{weights_id(trunk)}.npy"
     if path.is_file():
         return np.load(path)
@@ -124,7 +123,6 @@ def cached_features(
             batch = prepare(images[start : start + BATCH])
             batch = batch.to(memory_format=torch.channels_last)
             result[start : start + BATCH] = trunk(batch).float().numpy()
-    partial = path.with_suffix(f".{os.getpid()}.partial.npy")
-    np.save(partial, result)
-    os.replace(partial, path)
+    with made_whole(path) as partial:
+        np.save(partial, result)
     return result

@@ -84,7 +84,11 @@ def run(args: argparse.Namespace) -> int:
     job.evaluate_every, job.patience = args.evaluate_every, args.patience
     job.checkpoint_every = args.checkpoint_every
     job.extra = keep_teacher(args, task.preprocessing, job.recipe)
-    job.settings |= {"keep_teacher": str(args.keep_teacher), "keep_weight": args.keep_weight}
+    job.settings |= {
+        "keep_teacher": str(args.keep_teacher),
+        "keep_faces": [str(folder) for folder in args.keep_faces],
+        "keep_weight": args.keep_weight,
+    }
     if args.resume and (args.out / "last.pt").is_file():
         job.load()
         print(f"resumed at step {job.step:,} of {job.total:,}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from model.image import load_image
 from model.preprocess import resize
 from training.datasets.table import DatasetError, Table
 from training.errors import UsageError
+from training.partial import made_whole
 
 
 def fingerprint(table: Table, *settings: object) -> str:
@@ -53,19 +53,16 @@ def pictures(
     """
     if boxes and table.boxes is None:
         raise UsageError(f"{table.name} has no bounding boxes; leave out --boxes")
-    cache.mkdir(parents=True, exist_ok=True)
     path = cache / f"{table.name}-{size}-{fingerprint(table, size, boxes)}.npy"
     if not path.is_file():
-        partial = path.with_suffix(f".{os.getpid()}.partial")
         shape = (len(table), size, size, 3)
-        store = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
         rows = tqdm(table.paths, desc=f"decoding {table.name}", disable=not progress, unit="img")
-        for row, file in enumerate(rows):
-            image = load_image(file)
-            store[row] = square(_cut(image, table.boxes[row], file) if boxes else image, size)
-        store.flush()
-        del store
-        os.replace(partial, path)
+        with made_whole(path) as partial:
+            store = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
+            for row, file in enumerate(rows):
+                image = load_image(file)
+                store[row] = square(_cut(image, table.boxes[row], file) if boxes else image, size)
+            store.flush()
     return np.load(path, mmap_mode="r")
 
 

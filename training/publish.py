@@ -71,6 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.utkface and args.spared is None:
         raise UsageError("--utkface needs --spared: groups are measured on faces left out.")
+    if not args.facts.is_file():
+        raise UsageError(f"There is no file {args.facts} for --facts.")
     facts = json.loads(args.facts.read_text(encoding="utf-8"))
     if missing := {"summary", "terms", "making"} - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")

@@ -45,6 +45,7 @@ class Task:
         init: Where its weights come from.
         size: Side in pixels at which the network sees pictures.
         pooling: Over the trunk's maps.
+        boxes: Whether pictures were cut to their boxes.
     """
 
     table: Table
@@ -55,13 +56,15 @@ class Task:
     init: str
     size: int
     pooling: str
+    boxes: bool = False
 
     @property
     def budget(self) -> str:
         """The trunk and resolution, for captions."""
         kind = "frozen" if self.features is not None else "fine-tuned"
+        cut = "cut to their boxes and " if self.boxes else ""
         stored = self.images.shape[1]
-        return f"{self.trunk} {kind}, {self.size} px (pictures stored at {stored} px)"
+        return f"{self.trunk} {kind}, {self.size} px (pictures {cut}stored at {stored} px)"
 
     def settings(
         self, loss: str, dim: int, proxy_init: str, options: dict[str, object] | None
@@ -70,7 +73,7 @@ class Task:
         return {
             "loss": loss, "options": options or {}, "dim": dim, "proxy_init": proxy_init,
             "split": self.split.describe(self.table), "budget": self.budget,
-            "pooling": self.pooling,
+            "pooling": self.pooling, "init": self.init,
         }  # fmt: skip
 
     def source(self, rows: np.ndarray) -> Source:
@@ -208,4 +211,7 @@ def make_task(args: argparse.Namespace) -> Task:
     if args.frozen or args.trunk == FROZEN_ONLY:
         trunk = frozen_trunk(args.trunk, args.init, args.pooling)
         features = cached_features(trunk, images, key, args.size, args.cache)
-    return Task(table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling)
+    return Task(
+        table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling,
+        boxes=args.boxes and not table.faces,
+    )  # fmt: skip

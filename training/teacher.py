@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from model.embedder import Embedder
+from training.partial import made_whole
 
 BLOCK = 256
 
@@ -33,8 +33,6 @@ def teacher_targets(
     if not file.exists():
         bar = tqdm(blocks, "teacher", unit="block", disable=not progress)
         targets = np.concatenate([teacher.embed(crops[start : start + BLOCK]) for start in bar])
-        partial = file.with_suffix(f".{os.getpid()}.partial")
-        with partial.open("wb") as handle:
-            np.save(handle, targets)
-        partial.replace(file)
+        with made_whole(file) as partial:
+            np.save(partial, targets)
     return np.load(file)

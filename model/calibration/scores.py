@@ -169,7 +169,8 @@ def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[
                 tile = Tile(rows[keep], cols[keep], places[keep], True)
             else:
                 tile = Tile(rows.ravel(), cols.ravel(), places.ravel(), False)
-            yield tile
+            if len(tile.index):  # a photo alone on the diagonal makes no pair
+                yield tile
             done += len(tile.index)
             if progress:
                 progress(done, collection.pairs)

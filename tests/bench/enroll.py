@@ -18,7 +18,6 @@ had hardware of their own.
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +38,7 @@ from app.looking import lookers
 from app.results import DetectedFace, PhotoResult, Upload
 from app.settings import Settings
 from app.sources import Item, open_source
+from model.workers import processors
 from tests.bench._lfw import lfw_photos
 
 
@@ -95,13 +95,13 @@ def main(argv: list[str]) -> int:
         rounds.append(_round(options.bundle, items, workers, threads))
     *stages, whole = [_median(turns) for turns in zip(*rounds, strict=True)]
     slowest = min(stages, key=lambda stage: stage.rate)
-    processors = len(os.sched_getaffinity(0))
-    bound = processors * len(items) / sum(stage.cpu for stage in stages)
+    count = processors()
+    bound = count * len(items) / sum(stage.cpu for stage in stages)
     share = whole.rate / slowest.rate
     possible = whole.rate / min(slowest.rate, bound)
     print("median", *stages, whole, sep="\n")
     print(f"{share:.0%} of the pace of {slowest.name!r} alone, with {workers} looking")
-    print(f"{processors} processors can do all of the work at {bound:.1f} photos/s")
+    print(f"{count} processors can do all of the work at {bound:.1f} photos/s")
     print(f"{possible:.0%} of the lower of the two")
     paced = _paced(options.bundle, items[0], workers)
     print(f"with stages that only wait: {paced:.0%} of the slowest one's pace")

@@ -52,6 +52,16 @@ def test_tiles_hold_every_pair_once_and_no_couple_twice(photos) -> None:
     assert len(seen) == collection.pairs == count * (count - 1) // 2
 
 
+@pytest.mark.parametrize("count", [7, 13])
+def test_a_photo_left_alone_in_a_tile_makes_no_pair_with_itself(count: int) -> None:
+    vectors = np.eye(count, dtype=np.float32)
+    collection = Collection.of(vectors, np.arange(count), np.zeros(count, int))
+    assert np.diff(collection.tile_bounds())[-1] == 1
+    first, *others = histograms(collection)
+    assert first.impostor.sum() == collection.pairs
+    assert not any(part.impostor.sum() for part in others)
+
+
 def test_histograms_match_counting_one_by_one(photos) -> None:
     vectors, labels, half = photos
     parts = histograms(Collection.of(*photos))

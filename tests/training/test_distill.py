@@ -86,19 +86,22 @@ def test_the_student_comes_closer_to_the_teacher(world: Path, tmp_path: Path) ->
     assert Bundle.load(tmp_path / "run" / "bundle").preprocessing.input_size == 48
 
 
-def small_job(faces: int = 4, **changes: object) -> Distillation:
+def small_job(faces: int = 4, teacher: str = "sface", **changes: object) -> Distillation:
     recipe = replace(Recipe(stages=((32, 40),), batch=4, settle=0.4), **changes)
     net = EmbeddingNet(Architecture(trunk="resnet18", dim=16, head_norm=True))
-    return Distillation(net, recipe, Preprocessing(input_size=32), faces=faces)
+    material = {"teacher": teacher, "number of faces": faces}
+    return Distillation(net, recipe, Preprocessing(input_size=32), material)
 
 
-def test_a_run_goes_on_only_with_its_own_recipe_and_faces(tmp_path: Path) -> None:
+def test_a_run_goes_on_only_with_its_own_recipe_and_material(tmp_path: Path) -> None:
     small_job().save(tmp_path / "last.pt")
     small_job().load(tmp_path / "last.pt")
     with pytest.raises(FaceError, match="another lr"):
         small_job(lr=1e-5).load(tmp_path / "last.pt")
     with pytest.raises(FaceError, match="number of faces"):
         small_job(faces=5).load(tmp_path / "last.pt")
+    with pytest.raises(FaceError, match="another teacher"):
+        small_job(teacher="other").load(tmp_path / "last.pt")
 
 
 def test_statistics_are_kept_once_the_run_settles() -> None:

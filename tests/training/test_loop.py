@@ -268,7 +268,7 @@ def test_class_means_are_means() -> None:
     means = class_means(net, Features(features), labels)
     vectors = embed(net, Features(features), np.arange(len(labels)))
     for label in range(8):
-        expected = vectors[labels == label].sum(0)
+        expected = vectors[labels == label].mean(0)
         np.testing.assert_allclose(means[label].numpy(), expected, rtol=1e-4, atol=1e-5)
 
 

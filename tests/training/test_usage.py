@@ -19,6 +19,7 @@ from training.splits import split
 from training.task import Task
 
 TINY = ["--epochs", "1", "--batch", "8", "--dim", "4"]
+PUBLISH = ["--bundle", "x", "--lfw", "x", "--name", "x"]
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +48,9 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["compare", *TINY, "--losses", "pd,circel"], "no loss 'circel'"),
         (["reproduce", "--size", "8", "batch_size"], "at least 32 pixels"),
         (["reproduce", "batch_sizes"], "no experiment 'batch_sizes'"),
+        (["distill", "--teacher", "x", "--stages", "64"], "--stages 64 is not like"),
+        (["distill", "--teacher", "x", "--stages", "64:9,96:"], "--stages 64:9,96: is not like"),
+        (["publish", *PUBLISH, "--facts", "no.json"], "no file no.json"),
     ],
 )
 def test_settings_that_cannot_be_used(
@@ -84,6 +88,7 @@ def test_resuming_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--dim", "5"], "dim"),
         (["--proxy-init", "class_mean"], "proxy_init"),
         (["--keep-weight", "0.5"], "keep_weight"),
+        (["--keep-faces", "others"], "keep_faces"),
     ):
         assert main([*command, *words, "--resume"]) == 2
         assert f"another {differs}:" in capsys.readouterr().err
@@ -110,6 +115,13 @@ def test_finished_run_that_is_older_than_a_field_of_the_recipe(tmp_path: Path) -
     assert again["metrics"] == result["metrics"]
     with pytest.raises(UsageError, match="other settings: loss_weight"):
         compare.run_one(task, "pd", replace(recipe, loss_weight=2.0), tmp_path, dim=4)
+
+
+def test_finished_run_from_another_start(tmp_path: Path) -> None:
+    task, recipe = compare.make_task(None), Recipe(epochs=1, batch=8)
+    compare.run_one(task, "pd", recipe, tmp_path, dim=4)
+    with pytest.raises(UsageError, match="other settings: init"):
+        compare.run_one(replace(task, init="elsewhere"), "pd", recipe, tmp_path, dim=4)
 
 
 def test_half_finished_run_of_a_comparison_is_not_continued_as_another(tmp_path: Path) -> None:
