@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +24,8 @@ from app.results import DetectedFace, Enrollment, PhotoResult, Upload
 from app.sources import Item
 from index.crypto import name_key
 from model.detect import ChoicePolicy
-from model.errors import FaceError
+from model.errors import FaceError, GalleryError, GalleryUnavailable, WrongKey
+from model.workers import processors
 
 BATCH = 32
 """Photos in one run of the network."""
@@ -44,8 +44,8 @@ def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
     Looking takes several times as long as the network, so every processor looks. The network on
     as many threads would have each of them wait for a processor before a batch is done.
     """
-    processors = len(os.sched_getaffinity(0))
-    return asked or min(MOST_LOOKERS, processors), max(1, processors // 3)
+    count = processors()
+    return asked or min(MOST_LOOKERS, count), max(1, count // 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,12 @@ class BatchEnroller:
         self._ids: dict[str, str | None] = {}
 
     def run(self, items: Sequence[Item]) -> Iterator[list[Line]]:
-        """Enroll items; yields the lines of each batch once it is stored."""
+        """Enroll items; yields the lines of each batch once it is stored.
+
+        Raises:
+            FaceError: A part all photos need is away: gallery, index or calibration. The lines of
+                what was stored until then have been given.
+        """
         with (
             lookers(self.core.pipeline, self.policy, len(items), self.workers) as look,
             # One more than looks at photos: while it reads and hashes, nobody waits.
@@ -100,9 +105,9 @@ class BatchEnroller:
                 for batch in self._looked(items, look, looking):
                     running.append(network.submit(self._embed, batch))
                     while len(running) > 2 or (running and running[0].done()):
-                        yield self._store(*running.popleft().result())
+                        yield from self._store(*running.popleft().result())
                 while running:
-                    yield self._store(*running.popleft().result())
+                    yield from self._store(*running.popleft().result())
             finally:
                 looking.shutdown(wait=False, cancel_futures=True)
 
@@ -136,27 +141,42 @@ class BatchEnroller:
         stored = self.core.gallery.photos_with_hash(digest)
         if not stored:
             return None
-        photo = stored[0]
-        owner = self.core.gallery.get_many([photo.person_id]).get(photo.person_id)
-        name = owner.name if owner else "someone"
-        status = "already" if name_key(name) == name_key(item.name) else "duplicate"
+        owners = self.core.gallery.get_many([photo.person_id for photo in stored])
+        names = [
+            owners[photo.person_id].name if photo.person_id in owners else "someone"
+            for photo in stored
+        ]
+        # A group photo may be stored for several people, this one among them.
+        own = [name_key(name) == name_key(item.name) for name in names]
+        chosen = own.index(True) if any(own) else 0
         return PhotoResult(
-            item.file, status, f"This very photo is stored already, for {name}.", photo.id,
-            details={"person_id": photo.person_id},
-        )  # fmt: skip
+            item.file,
+            "already" if own[chosen] else "duplicate",
+            f"This very photo is stored already, for {names[chosen]}.",
+            stored[chosen].id,
+            details={"person_id": stored[chosen].person_id},
+        )
 
     def _embed(self, batch: Sequence[_Looked]) -> tuple[Sequence[_Looked], np.ndarray]:
         return batch, self.core.pipeline.embed([each.face for each in batch if each.face])
 
-    def _store(self, batch: Sequence[_Looked], vectors: np.ndarray) -> list[Line]:
+    def _store(self, batch: Sequence[_Looked], vectors: np.ndarray) -> Iterator[list[Line]]:
         rows = iter(vectors)
         prepared = [self._prepared(each, rows) for each in batch]
         by_person = itertools.groupby(
             zip(batch, prepared, strict=True), key=lambda pair: pair[0].item.name
         )
-        # A commit for each person: the guard sees only what is committed, and has to see the
-        # people just before this one too.
-        return [line for name, group in by_person for line in self._store_person(name, list(group))]
+        lines: list[Line] = []
+        try:
+            # A commit for each person: the guard sees only what is committed, and has to see the
+            # people just before this one too.
+            for name, group in by_person:
+                lines += self._store_person(name, list(group))
+        except FaceError:
+            # The people before the one it failed at are stored, and the report has to say so.
+            yield lines
+            raise
+        yield lines
 
     def _prepared(self, each: _Looked, rows: Iterator[np.ndarray]) -> Prepared:
         upload = Upload(each.item.file, b"")
@@ -174,7 +194,10 @@ class BatchEnroller:
             else:
                 result = self._stored(name, prepared, group[0][0].item)
                 results, person_id = result.photos, result.person_id
-        except FaceError as error:
+        except (GalleryUnavailable, WrongKey):
+            # Says nothing of these photos; the run ends with it, as with a search engine away.
+            raise
+        except GalleryError as error:
             results = [
                 each.problem or PhotoResult(each.upload.name, "conflict", error.message)
                 for each in prepared

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.results import Verification
     from index.gallery import Gallery
     from index.records import Erased, Person
+    from model.types import Rate
 
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
@@ -75,6 +76,13 @@ def search(settings: Settings, options: argparse.Namespace) -> int:
     if options.json:
         _print_json(present.searched(result, model).model_dump(mode="json", exclude={"request_id"}))
     else:
+        print(
+            f"Searched among {_counted(result.gallery_size, 'person', 'people')}. The threshold "
+            f"{result.threshold:.4f} is set so that a stranger passes for one of them with a "
+            f"chance of at most {_chance(result.target_fpir)}."
+        )
+        if not result.supported:
+            print("The calibration is too small to measure this threshold.")
         for found in result.faces:
             left, top, right, bottom = (round(value) for value in found.face.face.box)
             print(f"Face {found.face.number} at {left},{top}-{right},{bottom}:", end=" ")
@@ -82,9 +90,12 @@ def search(settings: Settings, options: argparse.Namespace) -> int:
             for each in found.candidates:
                 mark = "*" if each.known else " "
                 print(
-                    f"  {mark} {each.match.name}  score {each.match.score:.4f}, chance of a false "
-                    f"match among {result.gallery_size} people {each.false_match_chance.value:.2g}"
+                    f"  {mark} {each.match.name}  score {each.match.score:.4f}, chance for a "
+                    f"stranger {_in_words(each.false_match_chance)}"
                 )
+        if any(found.candidates for found in result.faces):
+            print("Chance for a stranger: that someone who is not in the gallery finds anyone in "
+                  "it this alike.")  # fmt: skip
     return exits.KNOWN if all(found.known for found in result.faces) else exits.UNKNOWN
 
 
@@ -204,5 +215,18 @@ def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _in_words(rate: Rate) -> str:
+    """A chance with its 95% interval; where no error was seen, only what it is at most."""
+    if rate.value <= 0:
+        return f"at most {_chance(rate.high)} (95% interval; no stranger scored so high)"
+    return f"{_chance(rate.value)} (95% interval: {_chance(rate.low)} to {_chance(rate.high)})"
+
+
+# The page's words for this lie in app.ui, which loads Gradio: too slow for a command.
+def _chance(rate: float) -> str:
+    """``1 in 8,300``, or percent for what is not small."""
+    return f"1 in {float(f'{1 / rate:.2g}'):,.0f}" if 0 < rate <= 0.2 else f"{rate:.0%}"

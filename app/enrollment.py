@@ -123,7 +123,12 @@ def store(
     person_id: str | None = None,
     new_person: bool = False,
 ) -> Enrollment:
-    """Check prepared photos against the gallery and store those that pass, in one commit."""
+    """Check prepared photos against the gallery and store those that pass, in one commit.
+
+    A consent given here replaces the one a known person has: whoever types it means it. An empty
+    or equal one writes nothing. Batches keep the first one instead; see :mod:`app.facts`.
+    """
+    consent = consent.strip()
     reasons = dict(overrides or {})
     if unknown := set(reasons) - set(OVERRIDABLE):
         raise ValueError(f"overrides may name {OVERRIDABLE}, not {sorted(unknown)}")
@@ -155,8 +160,8 @@ def store(
             if created:
                 person_id = gallery.enroll(name, new, dict(metadata or {}), consent).id
             else:
-                gallery.add_photos(person_id, new)
-                if consent:
+                known = gallery.add_photos(person_id, new)
+                if consent and consent != known.consent:
                     gallery.update(person_id, consent=consent)
             stored = gallery.photos(person_id)[-len(new) :]
             for (each, mine), photo in zip(passed, stored, strict=True):

@@ -75,6 +75,7 @@ STATUS: dict[type[errors.FaceError], int] = {
     TooManyRequests: 429,
     Busy: 503,
     DamagedKeys: 503,
+    errors.GalleryUnavailable: 503,
     errors.WrongKey: 503,
     errors.BundleError: 503,
     errors.EngineUnavailable: 503,

@@ -35,6 +35,7 @@ _CODES: dict[type[errors.FaceError], int] = {
     errors.LowQuality: PHOTO,
     errors.SeveralFaces: SEVERAL,
     errors.GalleryError: GALLERY,
+    errors.GalleryUnavailable: MODEL,
     errors.BundleError: MODEL,
     errors.CalibrationError: MODEL,
     errors.EngineUnavailable: MODEL,

@@ -1,6 +1,8 @@
 """What a source says of people beside their photos: consent and further columns of a CSV.
 
 Nothing that is known is replaced: the first word counts, and a later one that differs is told.
+A list is often old or filled in by machine, unlike what someone types for one person, which does
+replace the consent; see :func:`app.enrollment.store`.
 """
 
 from __future__ import annotations

@@ -81,12 +81,17 @@ class RateLimiter:
 
 
 def address_group(address: str) -> str:
-    """The address a limit is counted for: an IPv6 network of 64 bits counts as one caller."""
+    """The address a limit is counted for: an IPv6 network of 64 bits counts as one caller.
+
+    A server that listens on ``::`` sees IPv4 callers as ``::ffff:a.b.c.d``; each counts alone.
+    """
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
     if parsed.version == 6:
+        if parsed.ipv4_mapped:
+            return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return address
 

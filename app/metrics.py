@@ -31,7 +31,7 @@ class Metrics:
             "face_verdicts", "Verifications by decision.", ["decision"], registry=self.registry
         )
         admitted = Gauge(
-            "face_requests_admitted", "Requests being read, waiting or worked on.",
+            "face_requests_admitted", "Requests that have arrived and wait or are worked on.",
             registry=self.registry,
         )  # fmt: skip
         admitted.set_function(lambda: queue.admitted)

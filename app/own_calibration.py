@@ -10,9 +10,10 @@ import io
 import json
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from itertools import takewhile
+from pathlib import Path, PurePath, PurePosixPath
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from model.errors import CalibrationError, FaceError
 MIN_PEOPLE = 10
 BATCH = 32
 MAX_ZIP_PHOTOS = 100_000
+NAMELESS = "It lies in no person's folder, so whose photo it is cannot be told."
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class OwnCalibration:
 
 @dataclass(frozen=True)
 class _Source:
-    person: str
+    person: str | None
     name: str
     read: Callable[[], bytes]
 
@@ -74,6 +76,9 @@ def measure(
     for done, photo in enumerate(sources):
         stop_if_asked(cancel, stopped)
         report("Looking at the photos", done, len(sources))
+        if photo.person is None:
+            skipped.append((photo.name, NAMELESS))
+            continue
         try:
             data = photo.read()
             face = only_face(core.pipeline.photo(data), None, f"the photo {photo.name!r}")
@@ -147,12 +152,22 @@ def _from_folder(folder: Path, core: Core) -> list[_Source]:
     return list(_walk(root, core.settings.max_upload_bytes))
 
 
+def _people(paths: Sequence[PurePath]) -> list[str | None]:
+    """Below the folders all photos lie in, the first one is a person, whatever it is called."""
+    folders = [path.parts[:-1] for path in paths]
+    levels = zip(*folders, strict=False)
+    shared = len(list(takewhile(lambda names: len(set(names)) == 1, levels)))
+    return [folder[shared] if len(folder) > shared else None for folder in folders]
+
+
 def _walk(root: Path, max_bytes: int) -> Iterator[_Source]:
-    for file in sorted(root.glob("*/*")):
-        inside = file.resolve().is_relative_to(root)
-        if is_photo(file.relative_to(root)) and file.is_file() and inside:
-            reader = file_reader(file, max_bytes)
-            yield _Source(file.parent.name, f"{file.parent.name}/{file.name}", reader)
+    inside = [
+        file.relative_to(root) for file in sorted(root.rglob("*"))
+        if file.is_file() and file.resolve().is_relative_to(root)
+    ]  # fmt: skip
+    photos = list(filter(is_photo, inside))
+    for path, person in zip(photos, _people(photos), strict=True):
+        yield _Source(person, path.as_posix(), file_reader(root / path, max_bytes))
 
 
 def _from_zip(data: bytes, core: Core) -> list[_Source]:
@@ -165,12 +180,14 @@ def _from_zip(data: bytes, core: Core) -> list[_Source]:
         raise CalibrationError(
             f"The zip holds {len(entries)} files; at most {MAX_ZIP_PHOTOS} are read."
         )
-    sources = []
     lock = threading.Lock()
-    for entry in entries:
-        path = PurePosixPath(entry.filename)
-        if len(path.parts) < 2 or not is_photo(path):
-            continue
-        reader = zip_reader(archive, entry, lock, core.settings.max_upload_bytes)
-        sources.append(_Source(path.parent.name, f"{path.parent.name}/{path.name}", reader))
-    return sources
+    photos = [
+        entry for entry in entries
+        if not entry.is_dir() and is_photo(PurePosixPath(entry.filename))
+    ]  # fmt: skip
+    people = _people([PurePosixPath(entry.filename) for entry in photos])
+    return [
+        _Source(person, entry.filename,
+                zip_reader(archive, entry, lock, core.settings.max_upload_bytes))
+        for entry, person in zip(photos, people, strict=True)
+    ]  # fmt: skip

@@ -18,6 +18,7 @@ from app.results import (
 )
 from index.records import Erased, Person
 from index.records import Photo as StoredPhoto
+from model.bundle import Bundle
 from model.calibration import Calibration
 from model.types import Quality, Rate, Verdict
 
@@ -54,7 +55,7 @@ def detected(photo: Photo) -> answers.DetectAnswer:
     )
 
 
-def embedded(photo: Photo, vectors: Any, info: ModelInfo) -> answers.EmbedAnswer:
+def embedded(photo: Photo, vectors: Any, bundle: Bundle) -> answers.EmbedAnswer:
     return answers.EmbedAnswer(
         results=[
             answers.EmbeddingOut(
@@ -62,8 +63,8 @@ def embedded(photo: Photo, vectors: Any, info: ModelInfo) -> answers.EmbedAnswer
             )
             for found, vector in zip(photo.faces, vectors, strict=True)
         ],
-        model=info.name,
-        model_id=info.model_id,
+        model=bundle.name,
+        model_id=bundle.model_id,
     )
 
 

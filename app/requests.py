@@ -120,7 +120,7 @@ async def read(request: fastapi.Request, kind: type[R], settings: Settings) -> R
 
     Raises:
         WrongType: It is neither multipart nor JSON, or a file is no picture.
-        Malformed: It cannot be parsed.
+        Malformed: It cannot be parsed, or holds more photos than the settings allow.
         Invalid: A field is missing, unknown or has a value that is not allowed.
         TooLarge: A picture is longer than the settings allow.
     """
@@ -138,6 +138,8 @@ async def read(request: fastapi.Request, kind: type[R], settings: Settings) -> R
             )
     except ValidationError as error:
         raise _explained(error) from None
+    if len(_pictures(parsed)) > settings.max_photos:
+        raise _too_many(settings.max_photos)
     _check_pictures(parsed, settings.max_upload_bytes)
     return parsed
 
@@ -186,6 +188,8 @@ async def _form(
     try:
         form = await parser.parse()
     except MultiPartException as error:
+        if error.message.startswith("Too many files"):
+            raise _too_many(settings.max_photos) from None
         raise Malformed(f"The multipart body cannot be read: {error.message}") from None
     values: dict[str, Any] = {}
     for name in form:
@@ -215,6 +219,13 @@ def _json(text: str) -> Any:
         return json.loads(text) if text else {}
     except (ValueError, RecursionError):
         raise Invalid("The field 'overrides' must be a JSON object.") from None
+
+
+def _too_many(limit: int) -> Malformed:
+    return Malformed(
+        f"The request holds more than {limit} photos. Send them in several requests.",
+        max_photos=limit,
+    )
 
 
 def _check_pictures(request: Request, limit: int) -> None:

@@ -200,7 +200,7 @@ class Search:
         gallery_size: People searched among.
         threshold: Score from which a face counts as known, for this gallery size and target.
         target_fpir: Chance of any false match the threshold is held to.
-        supported: False when the calibration is too small to certify the target.
+        supported: False when the calibration is too small to measure the target.
         seconds: Time it took.
     """
 

@@ -32,7 +32,7 @@ async def detect(request: Request, service: Acting, desk: AtDesk) -> Response:
 async def embed(request: Request, service: Acting, desk: AtDesk) -> Response:
     body = await requests.read(request, requests.EmbedRequest, desk.settings)
     photo, vectors = await desk.queue.run(service.embed, body.img)
-    return shown(present.embedded(photo, vectors, service.model_info()))
+    return shown(present.embedded(photo, vectors, service.core.bundle))
 
 
 @router.post(

@@ -70,7 +70,7 @@ async def enroll(request: Request, service: Acting, desk: AtDesk) -> Response:
         overrides=body.overrides,
         new_person=body.new_person,
     )
-    return _enrolled(result, 201)
+    return _enrolled(result)
 
 
 @router.post(
@@ -91,7 +91,7 @@ async def add_photos(
         overrides=body.overrides,
         person_id=person_id,
     )
-    return _enrolled(result, 201)
+    return _enrolled(result)
 
 
 @router.get("/{person_id}", response_model=answers.PersonAnswer, summary="One person")
@@ -144,10 +144,10 @@ async def forget(person_id: PersonId, service: Acting, desk: AtDesk) -> Response
     return shown(present.erased(await desk.queue.run(service.forget, person_id)))
 
 
-def _enrolled(result: Enrollment, status: int) -> Response:
+def _enrolled(result: Enrollment) -> Response:
     if not result.accepted:
         raise _refusal(result)
-    return shown(present.enrolled(result), status)
+    return shown(present.enrolled(result), 201)
 
 
 def _refusal(result: Enrollment) -> FaceError:

@@ -1,7 +1,8 @@
 """FaceService: the one door to every use-case. Page, API and command line only show what it says.
 
-Each method checks the scope of whoever acts, does its work through a use-case module, and leaves
-a line in the audit log.
+Each method checks the scope of whoever acts and does its work through a use-case module. Whatever
+takes in a photo, compares faces or changes something leaves a line in the audit log; what only
+reads, and the map of regions that explains a comparison, leaves none.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from index.schema import migrate
-from model.errors import GalleryError
+from model.errors import GalleryUnavailable
+
+log = logging.getLogger(__name__)
 
 
 class Database:
@@ -22,6 +25,10 @@ class Database:
     Args:
         path: The database file; created, readable by its owner only, if it is missing.
         timeout: Seconds to wait for another process's write.
+
+    Raises:
+        GalleryUnavailable: If the file is locked, damaged or cannot be written, or the disk is
+            full; so for every method.
     """
 
     def __init__(self, path: Path, timeout: float = 30.0) -> None:
@@ -34,7 +41,11 @@ class Database:
         self._writer_thread: int | None = None
         self._depth = 0
         self._closed = False
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as error:
+            hint = "check the folder's permissions and the disk's free space"
+            raise self._unavailable(str(error.strerror), hint) from error
         with self._explained():
             connection = self._connect()
             migrate(connection)
@@ -150,7 +161,7 @@ class Database:
     def _borrow(self) -> sqlite3.Connection:
         with self._pool_lock:
             if self._closed:
-                raise GalleryError(f"The gallery {self.path} was closed; open it again.")
+                raise GalleryUnavailable("The gallery was closed; open it again.")
             if self._pool:
                 return self._pool.pop()
         return self._connect()
@@ -180,4 +191,9 @@ class Database:
                 hint = "check the folder's permissions"
             else:
                 hint = "see the error for the cause"
-            raise GalleryError(f"The gallery {self.path} failed: {text}; {hint}.") from error
+            raise self._unavailable(text, hint) from error
+
+    def _unavailable(self, cause: str, hint: str) -> GalleryUnavailable:
+        # Messages reach clients of the API, whom the server's folders do not concern.
+        log.error("the gallery %s failed: %s", self.path, cause)
+        return GalleryUnavailable(f"The gallery's file {self.path.name} failed: {cause}; {hint}.")

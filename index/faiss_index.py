@@ -168,8 +168,8 @@ class FaissIndex:
     def content(self) -> Content:
         """Everything the index holds, for a cache file.
 
-        The changing block is copied. The fast block is not: a row blanked while it is being
-        written belongs to a change after ``mark``, which is applied again after reading.
+        The changing block is copied, of the fast one only the ids: a row blanked while it is
+        being written belongs to a change after ``mark``, which is applied again after reading.
         """
         if self._fast is not None and self._fast.dead:
             self._wait()
@@ -177,7 +177,10 @@ class FaissIndex:
         with self._lock.reading():
             flat = FlatRows(self._dimension)
             flat.add(self._flat.ids, self._flat.vectors)
-            return Content(flat, self._fast, self._mark)
+            fast = self._fast
+            if fast is not None:
+                fast = FastRows(fast.ids, fast.store, fast.coder, fast.kind)
+            return Content(flat, fast, self._mark)
 
     def restore(self, content: Content) -> None:
         """Replaces what the index holds by what a cache file held."""

@@ -73,9 +73,14 @@ class ChangeFeed:
         with self._db.read(committed=True) as connection:
             return identity.cache_key(connection, self._facts), self._head(connection)
 
-    def vectors_of(self, photos: Sequence[int]) -> Vectors:
-        """Committed embeddings of those photo numbers that exist, ascending."""
-        with self._db.read(committed=True) as connection:
+    def vectors_of(self, photos: Sequence[int], *, committed: bool = True) -> Vectors:
+        """Embeddings of those photo numbers that exist, ascending.
+
+        Args:
+            photos: The numbers.
+            committed: Inside a write, leave out what it has not committed yet.
+        """
+        with self._db.read(committed=committed) as connection:
             found = connection.execute(
                 _VECTOR + "WHERE embeddings.photo IN (SELECT value FROM json_each(?)) "
                 "ORDER BY embeddings.photo",

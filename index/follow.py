@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from index import faiss_cache
 from index.faiss_cache import CACHE_FILE
-from index.faiss_index import FaissIndex
+from index.faiss_index import Content, FaissIndex
 from index.gallery import Gallery
 from index.milvus_index import MilvusIndex
 from index.milvus_url import MilvusAddress
@@ -112,18 +112,41 @@ def _counted(chunks: Iterable[Vectors], bar: tqdm) -> Iterator[Vectors]:
         bar.update(len(chunk))
 
 
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of an index for a cache file, and the key to seal it with."""
+
+    content: Content
+    key: bytes
+
+
 def save_cache(gallery: Gallery, index: VectorIndex) -> bool:
     """Saves an index of this process for the next start.
 
     Returns:
         False for an index that lives elsewhere and needs no file.
     """
+    return write_cache(gallery, snapshot(gallery, index))
+
+
+def snapshot(gallery: Gallery, index: VectorIndex) -> Snapshot | None:
+    """What a cache file is to hold; None for an index that lives elsewhere and needs no file.
+
+    Nobody else may change the index meanwhile; later changes leave what was taken as it is.
+    """
     if not isinstance(index, FaissIndex):
-        return False
+        return None
     # The key is read before the state: an erasure in between voids the file.
     key, _ = gallery.cache_key()
     catch_up(gallery, index)
-    faiss_cache.save(index.content(), gallery.folder / CACHE_FILE, key)
+    return Snapshot(index.content(), key)
+
+
+def write_cache(gallery: Gallery, taken: Snapshot | None) -> bool:
+    """Writes the gallery's cache file; returns False when there is nothing to write."""
+    if taken is None:
+        return False
+    faiss_cache.save(taken.content, gallery.folder / CACHE_FILE, taken.key)
     return True
 
 

@@ -44,7 +44,8 @@ class Gallery(GalleryReader):
         Raises:
             BundleMismatch: If the gallery belongs to another model.
             WrongKey: If the key is missing, wrong, or not expected.
-            GalleryError: If the file is damaged or was written by a newer program.
+            GalleryUnavailable: If the file is locked, damaged or cannot be written.
+            GalleryError: If it was written by a newer program.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -92,6 +93,8 @@ class Gallery(GalleryReader):
         consent: str = "",
         *,
         person_id: str | None = None,
+        created: float | None = None,
+        updated: float | None = None,
     ) -> Person:
         """Adds a person with their photos, all or nothing.
 
@@ -101,6 +104,8 @@ class Gallery(GalleryReader):
             metadata: JSON-serialisable facts to keep beside the name.
             consent: How and when the person agreed.
             person_id: An id to use instead of a fresh random one.
+            created: When the person was first enrolled, in seconds since the epoch; None for now.
+            updated: When the record last changed; None for now.
 
         Raises:
             BundleMismatch: If an embedding comes from another model.
@@ -114,7 +119,14 @@ class Gallery(GalleryReader):
             if rows.person_number(connection, person_id) is not None:
                 raise GalleryError(f"There is already a person with the id {person_id}.")
             number = rows.insert_person(
-                connection, self._facts, person_id, name, metadata or {}, consent, now
+                connection,
+                self._facts,
+                person_id,
+                name,
+                metadata or {},
+                consent,
+                now if created is None else created,
+                now if updated is None else updated,
             )
             rows.insert_photos(connection, self._facts, number, photos, vectors, now)
             return self.get(person_id)

@@ -13,6 +13,11 @@ from index.records import NewPhoto
 from index.search import PeopleSearch, Threshold
 from model.errors import EnrollmentConflict
 
+_SAME_FACE = 0.999
+"""Cosine from which two faces of one file are one face. Stored vectors are rounded to float16,
+which costs less than 1e-6, and two engines of one model may differ by 1e-4; two people in a group
+photo, even twins, are far below."""
+
 FindingCode = Literal["same_photo", "other_name", "already_enrolled", "outlier", "poor_quality"]
 
 
@@ -21,7 +26,7 @@ class Finding:
     """One reason to hesitate.
 
     Attributes:
-        code: ``same_photo``: this very file is stored already, or given twice.
+        code: ``same_photo``: this very face of this very file is stored already, or given twice.
             ``other_name``: the face matches somebody with another name.
             ``already_enrolled``: the face matches a record with the same name.
             ``outlier``: the face does not look like the person's other photos.
@@ -124,15 +129,21 @@ class Guard:
         gallery = self._search.gallery
         for position, photo in enumerate(photos):
             stored = gallery.photos_with_hash(photo.content_hash)
-            earlier = [p for p in photos[:position] if p.content_hash == photo.content_hash]
-            if stored:
-                owner = gallery.get(stored[0].person_id)
+            rows = gallery.vectors_of([int(each.id) for each in stored], committed=False)
+            same = np.flatnonzero(_same_face(rows.vectors, photo))
+            earlier = [
+                other.embedding.vector
+                for other in photos[:position]
+                if other.content_hash == photo.content_hash
+            ]
+            if len(same):
+                owner = gallery.get(rows.people[same[0]])
                 message = f"{_label(photo, position)} is stored already, for {owner.name}."
                 finding = Finding(
                     "same_photo", position, message, person_id=owner.id, name=owner.name
                 )
                 findings.append(finding)
-            elif earlier:
+            elif _same_face(earlier, photo).any():
                 message = f"{_label(photo, position)} is given twice."
                 findings.append(Finding("same_photo", position, message))
         return findings
@@ -203,6 +214,13 @@ class Guard:
                     )
                 )
         return findings
+
+
+def _same_face(vectors: Sequence[np.ndarray], photo: NewPhoto) -> np.ndarray:
+    """Which of some vectors stand for the very face of a photo, bool ``(n,)``."""
+    new = np.asarray(photo.embedding.vector, np.float32)
+    rows = np.asarray(vectors, np.float32).reshape(len(vectors), len(new))
+    return rows @ new > _SAME_FACE
 
 
 def _label(photo: NewPhoto, position: int) -> str:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sqlite3
+import time
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 FORMAT = "face-gallery"
 VERSION = 2
+
+_CLOCKS_APART = 24 * 3600.0
+"""Seconds by which the clock of the machine that exported may be ahead of this one's."""
 
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
@@ -99,7 +103,7 @@ def _write_archive(gallery: Gallery, stream: BinaryIO | SealedWriter) -> None:
 
 def _people_lines(gallery: Gallery) -> Iterator[bytes]:
     for person in gallery.iter_people():
-        fields = ("id", "name", "metadata", "consent")
+        fields = ("id", "name", "metadata", "consent", "created", "updated")
         line = json.dumps({name: getattr(person, name) for name in fields}, ensure_ascii=False)
         yield line.encode() + b"\n"
 
@@ -112,7 +116,7 @@ def _photo_ids(gallery: Gallery) -> Iterator[str]:
 def _photo_lines(gallery: Gallery) -> Iterator[bytes]:
     for chunk in gallery.iter_embeddings():
         for photo in gallery.photos_by_number(chunk.ids.tolist()):
-            fields = ("person_id", "content_hash", "quality", "source_name", "note")
+            fields = ("person_id", "content_hash", "quality", "source_name", "note", "created")
             line = json.dumps({name: getattr(photo, name) for name in fields}, ensure_ascii=False)
             yield line.encode() + b"\n"
 
@@ -190,9 +194,19 @@ def _verify(archive: zipfile.ZipFile, file: str) -> dict:
     return manifest
 
 
+def _is_date(value: object) -> bool:
+    """Whether a value is a moment of the past, or None: version 1 had no dates."""
+    if value is None:
+        return True
+    # JSON knows NaN and infinity here; both fail the comparison.
+    return type(value) in (int, float) and 0 <= value <= time.time() + _CLOCKS_APART
+
+
 def _checked_person(person: dict) -> dict:
     texts = isinstance(person["name"], str) and isinstance(person["consent"], str)
-    if not texts or not isinstance(person["metadata"], dict) or not _ID.fullmatch(person["id"]):
+    dates = _is_date(person.get("created")) and _is_date(person.get("updated"))
+    kinds = texts and dates and isinstance(person["metadata"], dict)
+    if not kinds or not _ID.fullmatch(person["id"]):
         raise ValueError(f"the record {person!r:.100} is not a person's")
     return person
 
@@ -201,9 +215,8 @@ def _checked_photo(photo: dict) -> dict:
     # Version 1 had no notes.
     texts = (photo["content_hash"], photo["source_name"], photo.get("note", ""))
     quality = photo["quality"]
-    if not all(isinstance(text, str) for text in texts) or not (
-        quality is None or 0 <= quality <= 1
-    ):
+    kinds = all(isinstance(text, str) for text in texts) and _is_date(photo.get("created"))
+    if not kinds or not (quality is None or 0 <= quality <= 1):
         raise ValueError(f"the record {photo!r:.100} is not a photo's")
     return photo
 
@@ -246,6 +259,8 @@ def _import(
                 person["metadata"],
                 person["consent"],
                 person_id=person["id"],
+                created=person.get("created"),
+                updated=person.get("updated"),
             )
             added += 1
     return added

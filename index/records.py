@@ -23,6 +23,7 @@ class NewPhoto:
         source_name: Where the photo came from, usually a file name.
         thumbnail: Encoded picture to show beside the name, or None.
         note: Why it was stored although something spoke against it; empty when nothing did.
+        created: When it was first stored, in seconds since the epoch; None for now.
     """
 
     embedding: Embedding
@@ -31,6 +32,7 @@ class NewPhoto:
     source_name: str = ""
     thumbnail: bytes | None = None
     note: str = ""
+    created: float | None = None
 
 
 @dataclass(frozen=True)

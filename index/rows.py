@@ -53,7 +53,8 @@ def insert_person(
     name: str,
     metadata: dict[str, Any],
     consent: str,
-    now: float,
+    created: float,
+    updated: float,
 ) -> int:
     secret, stored = facts.vault.create()
     return connection.execute(
@@ -64,8 +65,8 @@ def insert_person(
             add_secret(connection, stored),
             tag(facts.tag_key, name_key(name)),
             seal(secret, profile(name, metadata, consent), b"profile"),
-            now,
-            now,
+            created,
+            updated,
         ),
     ).lastrowid
 
@@ -124,7 +125,7 @@ def insert_photos(
                 tag(facts.tag_key, photo.content_hash),
                 photo.quality if photo.quality is not None else photo.embedding.quality,
                 seal(secret, json.dumps(details, ensure_ascii=False).encode(), b"details"),
-                now,
+                now if photo.created is None else photo.created,
             ),
         ).lastrowid
         connection.execute(

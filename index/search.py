@@ -6,10 +6,11 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
-from index.follow import catch_up, open_index, save_cache
+from index.follow import catch_up, open_index, snapshot, write_cache
 from index.fusion import DEFAULT_FUSION, Fusion, fuse, strangers
 from index.gallery import Gallery
 from index.vectors import IndexStats, VectorIndex
@@ -66,6 +67,7 @@ class PeopleSearch:
         self.index = index
         self.fusion = fusion
         self._sync_lock = threading.Lock()
+        self._save_lock = threading.Lock()
         self._unsaved = 0
         self._saving: threading.Thread | None = None
 
@@ -152,18 +154,26 @@ class PeopleSearch:
         return self.index.stats()
 
     def save(self) -> bool:
-        """Saves the index for the next start, if it lives in this process."""
-        with self._sync_lock:
-            self._unsaved = 0
-            return save_cache(self.gallery, self.index)
+        """Saves the index for the next start, if it lives in this process.
+
+        Searches wait only while its state is taken, not while it is written.
+        """
+        with self._save_lock:
+            with self._sync_lock:
+                self._unsaved = 0
+                taken = snapshot(self.gallery, self.index)
+            return write_cache(self.gallery, taken)
 
     def close(self) -> None:
-        """Saves the index if it changed and ends background work; the gallery stays open."""
+        """Saves the index if it changed and ends background work; the gallery stays open.
+
+        A cache that cannot be saved costs time at the next start, nothing else.
+        """
         if self._saving is not None:
             self._saving.join()
         cached = any(self.gallery.folder.glob("index.cache"))
         if self._unsaved or not cached:
-            self.save()
+            self._try_to_save()
         self.index.close()
 
     def _candidates(self, vectors: np.ndarray, wanted: int) -> list[list[str]]:
@@ -198,7 +208,7 @@ class PeopleSearch:
                 scored.append((fuse(vector, photos, fusion), person_id, best))
         scored.sort(key=lambda item: -item[0])
         known = self.gallery.get_many([person_id for _, person_id, _ in scored[:k]])
-        following = [score for score, _, _ in scored[1:]] + [None]
+        following = [score for score, _, _ in scored[1:]]
         return tuple(
             Match(
                 person_id=person_id,
@@ -207,7 +217,7 @@ class PeopleSearch:
                 photo_id=str(photo),
                 margin=None if after is None else score - after,
             )
-            for (score, person_id, photo), after in zip(scored, following, strict=True)
+            for (score, person_id, photo), after in zip_longest(scored, following)
             if person_id in known
         )
 

@@ -96,6 +96,12 @@ class EnrollmentConflict(GalleryError):
     code = "enrollment_conflict"
 
 
+class GalleryUnavailable(GalleryError):
+    """The gallery's database is locked, full, damaged, unwritable or closed."""
+
+    code = "gallery_unavailable"
+
+
 class WrongKey(GalleryError):
     """The gallery is encrypted and the key is missing or wrong."""
 

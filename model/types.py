@@ -114,7 +114,7 @@ class Verdict:
         prior: The prior probability the caller set, or None.
         d_genuine: Distance of the score from the genuine mean, in pooled standard deviations.
         d_impostor: Distance of the score from the impostor mean, in the same unit.
-        supported: False when the calibration is too small to certify ``target_fmr``.
+        supported: False when the calibration is too small to measure ``target_fmr``.
         calibration_id: Which calibration this came from.
         model_id: Which model made the two embeddings.
         reasons: Sentences a person can read, most important first.

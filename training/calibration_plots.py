@@ -10,7 +10,7 @@ from training.svg import Plot
 
 
 def supported_targets(calibration: Calibration) -> list[Threshold]:
-    """Targets from 1 in 100 down that the calibration can certify."""
+    """Targets from 1 in 100 down that the calibration can measure."""
     return [t for t in calibration.targets if t.supported and t.target_fmr <= 0.01]
 
 

@@ -11,11 +11,12 @@ from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.check import PromiseCheck
 from model.types import Rate
-from training.weaknesses import SliceRates, Strangers
+from training.weaknesses import ADULT, GROUP_PHOTOS, SliceRates, Strangers
 
 _COMPARED = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
 _GALLERIES = (100, 1_000, 10_000, 100_000)
 _SEARCH_TARGET = 0.01
+_ANSWER_TARGETS = (1e-2, 1e-3, 1e-4)
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,13 @@ def write_card(
                 for check in figures.promises
             ],
         ),
+        "## What answers to expect",
+        _answers(calibration),
         "## Searching a gallery",
         "Someone unknown meets everybody in it, so the threshold rises with its size; here for at "
         f"most {_SEARCH_TARGET:.0%} of strangers taken for anyone, with one photo of each person "
-        "(several find more). Rates are those of the calibration's held-out half.",
+        "(several find more). Computed from the pair rates of the calibration's held-out half, "
+        "taking comparisons for independent; whoever is outranked is not counted as missed.",
         _searches(calibration),
         "## Where it errs more",
         f"The same DevTest pairs, at the one global threshold for a target FMR of "
@@ -120,7 +124,32 @@ def _unseen(figures: Figures) -> str:
         f"{figures.view2_lost} a face was not found, which counts as different. LFW DevTest: all "
         f"pairs of {unseen['n']:,} photos of {unseen['classes']:,} people, "
         f"{unseen['genuine_pairs']:,} same-person and {unseen['impostor_pairs']:,} stranger pairs; "
-        "95% intervals by drawing people.\n\n" + _table(("", "value"), rows)
+        "95% intervals by drawing people. Thresholds for EER and FNMR are read off these very "
+        "pairs; how the calibration's own fare stands in the next table.\n\n"
+        + _table(("", "value"), rows)
+    )
+
+
+def _answers(calibration: Calibration) -> str:
+    rows = []
+    for target in _ANSWER_TARGETS:
+        same = calibration.decide(calibration.threshold(target).threshold, target)
+        different = calibration.decide(same.reject_below, target)
+        rows += [
+            (
+                f"{target:.0e}", "one person", f"{1 - same.fnmr.value:.1%}",
+                f"{same.fnmr.value - different.fnmr.value:.1%}", _percent(different.fnmr),
+            ),
+            (
+                f"{target:.0e}", "strangers", _rate(same.fmr),
+                f"{different.fmr.value - same.fmr.value:.1%}", f"{1 - different.fmr.value:.1%}",
+            ),
+        ]  # fmt: skip
+    return (
+        f"All pairs of the calibration ({same.fnmr.trials:,} of one person, "
+        f"{same.fmr.trials:,} of strangers; both halves, so also the pairs the thresholds were "
+        "chosen on), photos of any quality; the wrong answers with their 95% intervals.\n\n"
+        + _table(("target FMR", "pairs of", "*same*", "*inconclusive*", "*different*"), rows)
     )
 
 
@@ -164,7 +193,8 @@ def _groups(figures: Figures) -> list[str]:
         "as a false match here. Its pictures are cut close: the quality check calls "
         f"{figures.groups.cut_off:.0%} of them cut off, and what lies beyond the edge is black in "
         "the crop, which may make strangers more alike. So compare these rates with each other, "
-        "not with those above. The labels are estimates."
+        "not with those above. The labels are estimates. All are faces left out of training, at "
+        f"most {GROUP_PHOTOS} a group; by race and gender only people of {ADULT} and older."
     )
     return [
         intro,

@@ -65,10 +65,12 @@ class Downloads:
     def _fetch(self, token: str) -> Response:
         with self._lock:
             file, _ = self._offers.get(token, (None, 0.0))
-            fetched = token in self._fetched
-            # The offer stays known: a download that is broken off is swept like an unused one.
-            self._fetched.add(token)
-        if file is None or fetched:
+            if token in self._fetched:
+                file = None
+            elif file is not None:
+                # The offer stays known: a download broken off is swept like an unused one.
+                self._fetched.add(token)
+        if file is None:
             return plain_answer(404, "gone", "This download was used or has expired. Export again.")
         return FileResponse(
             file,

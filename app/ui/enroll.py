@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from app.ui.stops import Stops
 from model.errors import FaceError
 
 _WAITING = "Give a name and photos, then press Enroll. Each photo's result appears here."
+
+_UNCERTAIN = "The photo it went wrong with may be stored as well; the Gallery tab shows what is."
 
 _STORED_FOR = "stored_for"
 """Detail of a result: the id of who is being enrolled. ``person_id`` is of who looks alike."""
@@ -130,28 +132,35 @@ def tab(service: FaceService, settings: Settings) -> None:
         asked: _Asked, done: list[PhotoResult], places: list[int], overrides: dict[str, str],
         request: gr.Request,
     ) -> Iterator[dict[Any, Any]]:  # fmt: skip
-        """Enroll the photos at ``places``, one at a time, so that it can be stopped."""
+        """Enroll the photos at ``places``, one at a time, so that it can be stopped.
+
+        When something goes wrong, what became of the photos before it stays in sight.
+        """
         mine = acting(service, request)
         new = asked.meant == namesakes.NEW
         person = _stored_for(done) or (None if new else asked.meant)
         done, created = list(done), False
-        with stops.work(request.session_hash) as stopping:
-            for place in places:
-                if stopping.is_set():
-                    break
-                yield busy(asked, done)
-                photo = asked.photos[place]
-                stored = mine.enroll(
-                    asked.name, [photo], consent=asked.consent, overrides=overrides,
-                    person_id=person, new_person=new,
-                )  # fmt: skip
-                person, created = stored.person_id or person, created or stored.created
-                fresh = people_cards.enrollment_done(stored)
-                facts = {_PHOTO: _digest(photo)} | ({_STORED_FOR: person} if person else {})
-                fresh = replace(fresh, details={**fresh.details, **facts})
-                done[place : place + 1] = [fresh]
-            stopped = stopping.is_set()
-        yield finished(mine, asked, done, created=created, stopped=stopped)
+        try:
+            with stops.work(request.session_hash) as stopping:
+                for place in places:
+                    if stopping.is_set():
+                        break
+                    yield busy(asked, done)
+                    photo = asked.photos[place]
+                    stored = mine.enroll(
+                        asked.name, [photo], consent=asked.consent, overrides=overrides,
+                        person_id=person, new_person=new,
+                    )  # fmt: skip
+                    person, created = stored.person_id or person, created or stored.created
+                    fresh = people_cards.enrollment_done(stored)
+                    facts = {_PHOTO: _digest(photo)} | ({_STORED_FOR: person} if person else {})
+                    fresh = replace(fresh, details={**fresh.details, **facts})
+                    done[place : place + 1] = [fresh]
+                stopped = stopping.is_set()
+            answer = finished(mine, asked, done, created=created, stopped=stopped)
+        except Exception as error:
+            answer = failed(error, asked, done)
+        yield answer
 
     def same_photos(value: str, done: list[PhotoResult]) -> list[Upload]:
         """The photos ``done`` is about; they may have been changed while it was being made."""
@@ -160,8 +169,15 @@ def tab(service: FaceService, settings: Settings) -> None:
             raise FaceError("The photos have changed since. Press Enroll again.")
         return given
 
-    def failed(error: Exception) -> dict[Any, Any]:
-        return {result: live(explain(error)), stop: gr.update(visible=False), **closed}
+    def failed(
+        error: Exception, asked: _Asked | None = None, done: Sequence[PhotoResult] = ()
+    ) -> dict[Any, Any]:
+        card = explain(error)
+        if asked and done:
+            card += people_cards.enrollment_card(
+                asked.name, done, len(asked.photos), outcome=_UNCERTAIN, stopped=True
+            )
+        return {result: live(card), stop: gr.update(visible=False), **closed}
 
     def run(
         who: str, note: str, value: str, meant: str | None, request: gr.Request

@@ -50,7 +50,7 @@ def calibration_card(calibration: Calibration) -> str:
             f"{each.threshold:.3f}" if each.threshold <= HIGHEST else "out of reach",
             _rate(each.fmr, text.chances(each.fmr)),
             _rate(each.fnmr, text.shares(each.fnmr)),
-            "measured" if each.supported else "too few pairs to certify",
+            "measured" if each.supported else "too few pairs to measure",
         )
         for each in calibration.targets
     ]

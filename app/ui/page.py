@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import gradio as gr
@@ -12,6 +13,7 @@ from fastapi.responses import Response
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
+from app.auth import KeyStore
 from app.errors import plain_answer
 from app.service import FaceService
 from app.settings import Settings
@@ -86,7 +88,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         path,
         server_name=settings.host,
         server_port=settings.port,
-        auth=service.keys.login if service.keys.required else None,
+        auth=_login(service.keys) if service.keys.required else None,
         auth_message=_LOGIN,
         theme=theme.theme(),
         head=theme.HEAD,
@@ -120,6 +122,18 @@ class _BesideApi(Mount):
         if f"{scope['path']}/".startswith("/v1/"):
             return Match.NONE, {}
         return super().matches(scope)
+
+
+def _login(keys: KeyStore) -> Callable[[str, str], Awaitable[bool]]:
+    """The page's login, off the event loop: Gradio awaits a coroutine, and calls all else on it."""
+    # One at a time, as unknown keys of the API: guesses must not take all processors.
+    guessing = asyncio.Lock()
+
+    async def login(name: str, secret: str) -> bool:
+        async with guessing:
+            return await asyncio.to_thread(keys.login, name, secret)
+
+    return login
 
 
 def _closed(path: str) -> Response:

@@ -112,7 +112,7 @@ def search_card(found: Search) -> str:
     doubt = ""
     if not found.supported:
         doubt = (
-            '<p class="fv-doubt">The calibration is too small to certify this for so many '
+            '<p class="fv-doubt">The calibration is too small to measure this for so many '
             "people; the threshold is extrapolated.</p>"
         )
     photo = cards.boxed("Your photo", found.photo) if len(found.faces) > 1 else ""

@@ -45,7 +45,7 @@ def explain(error: Exception) -> str:
     log.error("page error %s", reference, exc_info=error)
     return cards.message(
         "warning",
-        "Something went wrong on our side, and nothing was changed by it.",
+        "Something went wrong on our side.",
         f"Try again. If it stays, the server's log has the details under {reference}.",
     )
 

@@ -179,7 +179,7 @@ class Calibration(Rates):
         reject = self._reject_below(target_fnmr)
         bin_ = self._quality_bin(quality)
         if bin_ is not None:
-            # Where poor photos make more errors than promised, both bars move apart.
+            # Where photos of this quality make more errors than promised, both bars move apart.
             calm = np.flatnonzero(bin_.curves.fmr.low <= target_fmr)
             accept = max(accept, float(self.parts.scores[calm[0]]))
             kept = np.flatnonzero(bin_.curves.fnmr.low <= target_fnmr)

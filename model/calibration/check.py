@@ -25,7 +25,7 @@ class PromiseCheck:
 
     Attributes:
         target_fmr, threshold: The promise's target and threshold.
-        supported: Whether the calibration certified this false-match rate at all.
+        supported: Whether the calibration could measure this false-match rate at all.
         promised_fmr, promised_fnmr: Rates the calibration states.
         observed_fmr, observed_fnmr: Rates on the new data.
         fmr, fnmr: ``broken`` when the observed interval lies wholly above the promise,
@@ -47,7 +47,7 @@ class PromiseCheck:
         """Whether a rate that was promised is broken.
 
         A false non-match rate was measured, and so promised, at every threshold; a false-match
-        rate only where the calibration certified it.
+        rate only where the calibration measured it.
         """
         return self.fnmr == "broken" or (self.supported and self.fmr == "broken")
 

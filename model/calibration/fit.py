@@ -104,7 +104,7 @@ def split_people(labels: np.ndarray, seed: int) -> np.ndarray:
     if len(people) < MIN_PEOPLE:
         raise CalibrationError(
             f"{len(people)} people are too few to calibrate on; it takes {MIN_PEOPLE} to fill two "
-            "halves at all, and thousands to certify a false-match rate of 1 in 100,000."
+            "halves at all, and thousands to measure a false-match rate of 1 in 100,000."
         )
     rng = np.random.default_rng(seed)
     ranked = np.lexsort([rng.random(len(people)), -counts])

@@ -42,7 +42,7 @@ class Threshold:
         target_fmr: The false-match rate asked for.
         threshold: Lowest score that counts as the same person.
         fmr, fnmr: Rates measured at the threshold on the held-out half of the people.
-        supported: Whether the sample is large enough to certify the target.
+        supported: Whether the sample is large enough to measure the target.
         extrapolated: Whether the threshold comes from the tail model instead of from counts.
     """
 

@@ -61,7 +61,7 @@ def verdict_reasons(
     if not verdict.supported:
         origin = "extrapolated from the tail" if limit.extrapolated else "a rough estimate"
         reasons.append(
-            f"The calibration is too small to certify {promise}; the threshold is {origin}."
+            f"The calibration is too small to measure {promise}; the threshold is {origin}."
         )
     return tuple(reasons)
 
@@ -88,7 +88,7 @@ def calibration_warnings(calibration: Calibration) -> tuple[str, ...]:
     lacking = [target for target in calibration.targets if not target.supported]
     if lacking:
         names = ", ".join(one_in(target.target_fmr) for target in lacking)
-        found.append(f"Too few people to certify a false-match rate of {names}.")
+        found.append(f"Too few people to measure a false-match rate of {names}.")
     found += _gaussian_tails(calibration)
     if parts.likelihood.cllr >= 1:
         found.append("The likelihood ratio tells less than a coin on the held-out half.")

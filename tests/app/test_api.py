@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.service import FaceService
+from model.errors import IndexUnavailable
 from tests.app.conftest import Photos, error
 
 
@@ -75,6 +76,19 @@ def test_detect_and_embed(client: TestClient, photos: Photos) -> None:
     assert sum(value * value for value in first) == pytest.approx(1, abs=1e-4)
     assert first != second
     assert vectors["results"][0]["face_confidence"] > 0.9
+
+
+def test_embedding_needs_no_index(
+    client: TestClient, service: FaceService, photos: Photos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise IndexUnavailable("The search engine is away.")
+
+    monkeypatch.setattr(service.core.search, "stats", away)
+    answer = client.post("/v1/embed", files={"img": photos.hopper})
+    assert answer.status_code == 200, answer.text
+    bundle = service.core.bundle
+    assert (answer.json()["model"], answer.json()["model_id"]) == (bundle.name, bundle.model_id)
 
 
 def test_the_life_of_a_person(client: TestClient, photos: Photos) -> None:
@@ -152,6 +166,15 @@ def test_model_calibration_health_and_metrics(client: TestClient, service: FaceS
     figures = client.get("/metrics")
     assert 'face_requests_total{method="GET",route="/v1/model",status="200"} 1.0' in figures.text
     assert figures.headers["content-type"].startswith("text/plain")
+
+
+def test_methods_callers_make_up_share_one_figure(client: TestClient) -> None:
+    for method in ("BREW", "WHEN"):
+        client.request(method, "/health")
+    figures = client.get("/metrics").text
+    assert 'method="other"' in figures
+    assert "BREW" not in figures
+    assert "WHEN" not in figures
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,6 +37,21 @@ def test_sizes_are_limited(settings: Settings, photos: Photos) -> None:
         wide = error(client.post("/v1/detect", files={"img": photos.nobody}), 413)
         assert wide["code"] == "image_too_large"
         assert "megapixels" in wide["message"]
+    service.close()
+
+
+def test_so_many_photos_at_once_in_both_forms(settings: Settings, photos: Photos) -> None:
+    service, client = opened(settings, max_photos=2)
+    encoded = {"image": base64.b64encode(photos.nobody).decode()}
+    with client:
+        for count, status in ((2, 422), (3, 400)):
+            files = [("photos", photos.nobody)] * count
+            form = client.post("/v1/people", data={"name": "Ann"}, files=files)
+            body = {"name": "Ann", "photos": [encoded] * count}
+            in_json = client.post("/v1/people", json=body)
+            assert error(form, status)["code"] == error(in_json, status)["code"]
+        assert error(form, 400) == error(in_json, 400)
+        assert "more than 2 photos" in error(in_json, 400)["message"]
     service.close()
 
 

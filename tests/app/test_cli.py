@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -106,7 +107,16 @@ def test_search_people_forget(
     service.enroll("Eileen Collins", [Upload("a.jpg", photos.collins)], consent="yes")
     service.close()
     assert run(settings, "search", files["collins_again"]) == 0
-    assert "* Eileen Collins" in capsys.readouterr().out
+    words = capsys.readouterr().out
+    assert "* Eileen Collins" in words
+    assert "Searched among 1 person. The threshold 0." in words
+    assert "chance for a stranger at most 1 in " in words
+    assert "too small" not in words
+    assert run(settings, "search", files["hopper"], "--target-fpir", "0.0000001") == 1
+    words = capsys.readouterr().out
+    assert "at most 1 in 10,000,000." in words
+    assert "The calibration is too small to measure this threshold." in words
+    assert re.search(r"stranger \S.* \(95% interval: \S.* to \S.*\)", words)
     assert run(settings, "search", files["both"], "--json") == 1
     answer = json.loads(capsys.readouterr().out)
     assert [face["known"] for face in answer["faces"]] == [False, True]

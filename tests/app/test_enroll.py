@@ -11,10 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from app import enroll, looking
+from app import enroll, enrollment, looking
+from app.core import Core
 from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
+from index.search import PeopleSearch
+from model.errors import IndexUnavailable
 from tests.app.batches import filled, looked_at, rows, run, statuses
 from tests.app.conftest import Photos
 
@@ -167,6 +170,80 @@ def test_what_nobody_foresaw_is_a_sentence_and_no_verdict_on_photos(
     error = capsys.readouterr().err
     assert "RuntimeError: boom" in error
     assert "Traceback" not in error
+
+
+def test_an_outage_ends_the_run_and_the_next_one_goes_on(
+    settings: Settings, photos: Photos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    folder = filled(tmp_path / "in", {"Eileen/1.jpg": photos.collins, "Grace/1.jpg": photos.hopper})
+    report = tmp_path / "report.csv"
+    original = PeopleSearch.sync
+
+    def away_after_the_first_person(self: PeopleSearch) -> int:
+        if self.gallery.count():
+            raise IndexUnavailable("The engine is away.")
+        return original(self)
+
+    with monkeypatch.context() as outage:
+        outage.setattr(PeopleSearch, "sync", away_after_the_first_person)
+        assert run(settings, folder, "--report", report) == 7
+    assert "The engine is away." in capsys.readouterr().err
+    assert statuses(report) == {"Eileen/1.jpg": "accepted"}
+    files = looked_at(monkeypatch)
+    assert run(settings, folder, "--report", report) == 0
+    assert files == ["Grace/1.jpg"]
+    assert statuses(report) == {"Eileen/1.jpg": "accepted", "Grace/1.jpg": "accepted"}
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["stored", "dry"])
+def test_a_gallery_that_fails_is_no_verdict_on_photos(
+    settings: Settings, photos: Photos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    dry: tuple[str, ...],
+) -> None:  # fmt: skip
+    folder = filled(tmp_path / "in", {"Eileen/1.jpg": photos.collins})
+    original = enrollment.findings
+
+    def closing(core: Core, *given: object) -> object:
+        core.gallery.close()
+        return original(core, *given)
+
+    monkeypatch.setattr(enrollment, "findings", closing)
+    report = tmp_path / "report.csv"
+    assert run(settings, folder, "--report", report, *dry) == 7
+    assert statuses(report) == {}
+
+
+def test_a_refusal_is_the_result_of_its_photos_alone(
+    settings: Settings, photos: Photos, tmp_path: Path
+) -> None:
+    service = FaceService.open(settings)
+    service.enroll("Eileen", [Upload("1.jpg", photos.collins)])
+    service.enroll("Eileen", [Upload("2.jpg", photos.hopper)], new_person=True)
+    service.close()
+    folder = filled(
+        tmp_path / "in", {"Eileen/3.jpg": photos.collins_again, "Nobody/1.png": photos.nobody}
+    )
+    report = tmp_path / "report.csv"
+    assert run(settings, folder, "--report", report) == 1
+    assert statuses(report) == {"Eileen/3.jpg": "conflict", "Nobody/1.png": "no_face"}
+    assert "2 people are named" in rows(report)["Eileen/3.jpg"]["message"]
+
+
+def test_a_group_photo_is_already_stored_for_each_of_its_people(
+    settings: Settings, photos: Photos, tmp_path: Path
+) -> None:
+    service = FaceService.open(settings)
+    for name, face in (("Grace", 1), ("Eileen", 2)):
+        service.enroll(name, [Upload("both.jpg", photos.both, face=face)])
+    service.close()
+    names = ("Grace", "Eileen", "Other")
+    folder = filled(tmp_path / "in", {f"{name}/both.jpg": photos.both for name in names})
+    report = tmp_path / "report.csv"
+    assert run(settings, folder, "--report", report) == 1
+    assert statuses(report) == {
+        "Grace/both.jpg": "already", "Eileen/both.jpg": "already", "Other/both.jpg": "duplicate",
+    }  # fmt: skip
 
 
 def test_the_pace_is_that_of_the_photos_not_of_loading_the_model(

@@ -84,6 +84,11 @@ def test_an_ipv6_network_is_one_caller() -> None:
     assert address_group("10.0.0.1") != address_group("10.0.0.2")
 
 
+def test_an_ipv4_caller_of_an_ipv6_socket_is_a_caller_of_its_own() -> None:
+    assert address_group("::ffff:10.0.0.1") == "10.0.0.1"
+    assert address_group("::ffff:10.0.0.1") != address_group("::ffff:10.0.0.2")
+
+
 def test_the_queue_bounds_what_runs_and_what_waits() -> None:
     running, most = 0, 0
     lock = threading.Lock()

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ import pytest
 
 from app import samples
 from app.auth import KeyStore
+from app.settings import Settings
 from tests.app.conftest import Photos
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +79,24 @@ def test_it_answers_only_on_loopback(address: str) -> None:
     if not own.startswith("127."):
         with pytest.raises(OSError), socket.create_connection((own, port), timeout=1):
             pass
+
+
+def test_it_is_not_ready_without_its_gallery(tmp_path: Path, bundle_folder: Path) -> None:
+    data = tmp_path / "data"
+    file = Settings(data=data).gallery_folder / "gallery.sqlite"
+    with serving(data, bundle_folder) as address:
+        assert httpx.get(address + "/ready", timeout=60).status_code == 200
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+            # A change by another process, and the server reads the file anew.
+            other.execute("CREATE TABLE change (x)")
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        file.write_bytes(b"no database any more" * 1000)
+        answer = httpx.get(address + "/ready", timeout=60)
+        assert answer.status_code == 503
+        assert answer.json()["error"]["code"] == "gallery_unavailable"
+        assert str(tmp_path) not in answer.text
+        assert httpx.get(address + "/health", timeout=60).status_code == 200
+    assert str(file) in (tmp_path / "server.log").read_text()
 
 
 def curl_examples() -> list[str]:

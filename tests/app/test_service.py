@@ -159,7 +159,7 @@ def test_calibrate_on_own_photos_then_activate(settings: Settings) -> None:
         own_photos(10), progress=lambda stage, done, total: stages.append(stage)
     )
     assert (result.people, result.photos) == (10, 20)
-    assert [name for name, _ in result.skipped] == ["p0/broken.jpg"]
+    assert [name for name, _ in result.skipped] == ["all/p0/broken.jpg"]
     assert service.calibration().id == before
     assert "Looking at the photos" in stages
     service.activate(result.calibration)
@@ -180,6 +180,33 @@ def test_calibration_can_be_stopped_and_needs_enough(service: FaceService) -> No
         service.calibrate_on(own_photos(2))
     with pytest.raises(CalibrationError, match="zip"):
         service.calibrate_on(b"not a zip")
+
+
+def test_folders_within_a_persons_folder_are_that_persons(
+    settings: Settings, photos: Photos, tmp_path: Path
+) -> None:
+    files = {
+        "Ann/2023/1.jpg": photos.collins,
+        "Ann/2024/1.jpg": photos.collins_again,
+        "0042/2023/1.jpg": photos.hopper,
+        "0042/2.jpg": photos.hopper_again,
+        "portrait.jpg": photos.hopper,
+    }
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as target:
+        for name, data in files.items():
+            file = tmp_path / "mine" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+            target.writestr(name, data)
+    service = FaceService.open(dataclasses.replace(settings, own_photos=tmp_path / "mine"))
+    for source in (archive.getvalue(), Path()):
+        with pytest.raises(CalibrationError, match="2 people, 2 of them with two") as few:
+            service.calibrate_on(source)
+        [(name, why)] = few.value.details["skipped"]
+        assert name == "portrait.jpg"
+        assert "whose photo" in why
+    service.close()
 
 
 def test_only_the_allowed_folder_is_read(settings: Settings, tmp_path: Path) -> None:

@@ -42,6 +42,35 @@ def test_the_face_meant_can_be_named_when_enrolling(service: FaceService, photos
     assert found.known
 
 
+def test_a_group_photo_enrolls_each_of_its_people_once(
+    service: FaceService, photos: Photos
+) -> None:
+    grace, eileen = (Upload("both.jpg", photos.both, face=number) for number in (1, 2))
+    assert service.enroll("Grace", [grace]).accepted == 1
+    assert service.enroll("Eileen", [eileen]).accepted == 1
+    for name in ("Eileen", "Somebody Else"):
+        again = service.enroll(name, [eileen]).photos[0]
+        assert (again.status, again.details["name"]) == ("duplicate", "Eileen")
+    assert {person.name: person.photos for person in service.people()} == {"Grace": 1, "Eileen": 1}
+
+
+def test_a_new_consent_replaces_the_old_one_and_the_same_one_writes_nothing(
+    service: FaceService, photos: Photos
+) -> None:
+    def enrolled(photo: bytes, consent: str) -> tuple[str, bytes]:
+        person = service.enroll("Eileen", uploads(photo), consent=consent).person_id
+        with service.core.gallery._db.read() as connection:
+            (sealed,) = connection.execute("SELECT profile FROM people").fetchone()
+        return service.person(person).consent, sealed
+
+    first = enrolled(photos.collins, "on paper")
+    # Bytes after the end of a JPEG make another file of it.
+    assert enrolled(photos.collins + b"1", "") == first
+    assert enrolled(photos.collins + b"2", " on paper ") == first
+    assert enrolled(photos.collins + b"3", "by mail")[0] == "by mail"
+    assert service.people()[0].photos == 4
+
+
 def test_the_guard_and_its_override(service: FaceService, photos: Photos) -> None:
     grace = service.enroll("Grace", uploads(photos.hopper)).person_id
     conflict = service.enroll("Somebody Else", uploads(photos.hopper_again))

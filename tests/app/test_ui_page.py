@@ -26,13 +26,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from app import samples, server
+from app import auth, samples, server
 from app.auth import KeyStore
 from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
 from app.ui import build, private
-from app.ui.downloads import Downloads
+from app.ui.downloads import PREFIX, Downloads
 from app.ui.photos import picker_value, read_uploads
 from app.ui.stops import Stops, steps
 from model.errors import BadImage
@@ -126,6 +126,14 @@ def test_a_download_nobody_fetches_is_deleted_in_time(tmp_path: Path) -> None:
     assert fetching(downloads).get(address).status_code == 404
 
 
+def test_addresses_that_were_never_offered_are_not_remembered(tmp_path: Path) -> None:
+    downloads = Downloads(tmp_path)
+    client = fetching(downloads)
+    for number in range(3):
+        assert client.get(f"{PREFIX}guess{number}").status_code == 404
+    assert not downloads._fetched
+
+
 def test_a_download_broken_off_is_deleted_in_time(tmp_path: Path) -> None:
     downloads = Downloads(tmp_path, seconds=10)
     client = fetching(downloads)
@@ -206,6 +214,53 @@ def test_a_refused_import_names_the_file_but_not_where_it_lies(
         assert str(tmp_path) not in words
         assert "existing=" not in words
     assert "Added 0 people" in said(exported, leave=True)
+
+
+def test_a_login_keeps_nobody_else_waiting(
+    service: FaceService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = KeyStore(service.settings.keys_file).add("ann", "read")
+    hashing, on_the_loop = auth._hash, []
+
+    def watched(*given: bytes) -> bytes:
+        on_the_loop.append(asyncio._get_running_loop() is not None)
+        return hashing(*given)
+
+    monkeypatch.setattr(auth, "_hash", watched)
+    client = TestClient(server.build(service), base_url="http://127.0.0.1")
+    for password, status in (("wrong", 400), (secret, 200)):
+        form = {"username": "ann", "password": password}
+        assert client.post("/login", data=form).status_code == status
+    assert on_the_loop == [False, False]
+
+
+def test_an_enrollment_that_breaks_off_shows_what_it_has_stored(
+    service: FaceService, photos: Photos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enroll = FaceService.enroll
+
+    def full(self: FaceService, name: str, uploads: list[Upload], **options: object) -> object:
+        if uploads[0].name == "second.jpg":
+            raise OSError("disk full")
+        return enroll(self, name, uploads, **options)
+
+    monkeypatch.setattr(FaceService, "enroll", full)
+    page = build(service, service.settings)
+    run = next(
+        each.fn for each in page.fns.values()
+        if (each.name, getattr(each.fn, "__module__", "")) == ("run", "app.ui.enroll")
+    )  # fmt: skip
+    given = picker_value(
+        [Upload("first.jpg", photos.hopper), Upload("second.jpg", photos.hopper_again)]
+    )
+    *_, last = run("Grace", "", given, None, Namespace(username=None, session_hash="mine"))
+    words = " ".join(map(str, last.values()))
+    assert "Something went wrong" in words
+    assert "nothing was changed" not in words
+    assert "first.jpg" in words
+    assert "1 photo of 2 stored" in words
+    assert "may be stored as well" in words
+    assert [person.photos for person in service.named("Grace")] == [1]
 
 
 def test_stopping_reaches_only_the_own_session() -> None:

@@ -57,6 +57,25 @@ def test_removed_vectors_are_not_in_what_is_saved() -> None:
     assert len(content.fast) + len(content.flat) == 181
 
 
+def test_what_is_removed_while_the_cache_is_written_is_removed_again_after_reading(
+    tmp_path: Path,
+) -> None:
+    index = made(200, 50)
+    content = index.content()
+    assert len(content.fast) > 50
+    gone = content.fast.ids[:30]
+    index.remove(gone)
+    faiss_cache.save(content, tmp_path / "c", KEY)
+    loaded = FaissIndex(DIMENSION, exact_limit=50, background=False)
+    faiss_cache.load(loaded, tmp_path / "c", KEY)
+    assert len(loaded) == 200
+    loaded.remove(gone)
+    assert np.array_equal(loaded.ids(), index.ids())
+    queries = Faces(seed=8).centres[:20]
+    for mine, theirs in zip(index.search(queries, 7), loaded.search(queries, 7), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
 def test_bad_caches_are_refused_and_leave_the_index_alone(tmp_path: Path) -> None:
     path = tmp_path / "c"
     faiss_cache.save(made(100, 50).content(), path, KEY)

@@ -31,12 +31,30 @@ def test_good_photos_pass(guard: Guard, gallery: Gallery, faces: Faces) -> None:
 
 
 def test_same_photo_again(guard: Guard, gallery: Gallery, faces: Faces) -> None:
-    person = gallery.enroll("Ada", [faces.photo(0, content_hash="x")])
-    report = guard.check([faces.photo(0, content_hash="x")], name="Ada", person_id=person.id)
-    (finding,) = report.findings
+    photo = faces.photo(0)
+    person = gallery.enroll("Ada", [photo])
+    (finding,) = guard.check([photo], name="Ada", person_id=person.id).findings
     assert (finding.code, finding.person_id, finding.name) == ("same_photo", person.id, "Ada")
-    twice = [faces.photo(2, content_hash="y"), faces.photo(2, content_hash="y")]
-    assert codes(guard, twice, name="Cy") == [("same_photo", 1)]
+    other = faces.photo(2)
+    assert codes(guard, [other, other], name="Cy") == [("same_photo", 1)]
+    with gallery.batch():
+        gallery.add_photos(person.id, [other])
+        assert ("same_photo", 0) in codes(guard, [other], name="Cy")
+
+
+def test_faces_of_a_group_photo_are_photos_of_their_own(
+    guard: Guard, gallery: Gallery, faces: Faces
+) -> None:
+    ada, bob = (faces.photo(person, content_hash="group") for person in range(2))
+    gallery.enroll("Ada", [ada])
+    assert codes(guard, [bob], name="Bob") == []
+    stored = gallery.enroll("Bob", [bob])
+    found = guard.check([bob], name="Cy").findings
+    assert [(f.code, f.person_id) for f in found if f.code == "same_photo"] == [
+        ("same_photo", stored.id)
+    ]
+    cy, dan = (faces.photo(person, content_hash="other group") for person in (2, 3))
+    assert "same_photo" not in dict(codes(guard, [cy, dan], name="Cy"))
 
 
 def test_same_face_under_another_name_and_under_its_own(

@@ -35,12 +35,15 @@ def summary(gallery: Gallery) -> list:
             person.name,
             person.metadata,
             person.consent,
+            person.created,
+            person.updated,
             [
                 (
                     p.content_hash,
                     p.quality,
                     p.source_name,
                     p.note,
+                    p.created,
                     gallery.thumbnail(p.id),
                     vectors[int(p.id)],
                 )

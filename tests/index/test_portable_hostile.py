@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +101,14 @@ FORGERIES = {
     "quality is huge": changed("photos.jsonl", quality=1e300),
     "note is a number": changed("photos.jsonl", note=7),
     "hash is null": changed("photos.jsonl", content_hash=None),
+    "created is text": changed("people.jsonl", created="yesterday"),
+    "created is a list": changed("photos.jsonl", created=[]),
+    "created is true": changed("photos.jsonl", created=True),
+    "created is negative": changed("people.jsonl", created=-1),
+    "created is not a number": changed("photos.jsonl", created=float("nan")),
+    "created is in the far future": changed("photos.jsonl", created=time.time() + 10**6),
+    "updated is infinite": changed("people.jsonl", updated=float("inf")),
+    "updated is huge": changed("people.jsonl", updated=10**400),
     "too few vectors": array(np.ones((1, 512), np.float16)),
     "vectors are numbers": array(np.ones(2, np.float16)),
     "vectors are not finite": array(np.full((2, 512), np.nan, np.float16)),
@@ -117,16 +126,27 @@ def test_a_forged_export_is_refused_as_a_whole(
     assert target.count() == 0
 
 
-def test_an_export_from_before_there_were_notes_is_imported(tmp_path: Path, good: Members) -> None:
-    lines = [json.loads(line) for line in good["photos.jsonl"].splitlines()]
-    for line in lines:
-        assert line.pop("note")
+def without(data: bytes, *fields: str) -> bytes:
+    """The lines of a member without fields they all have."""
+    lines = [json.loads(line) for line in data.splitlines()]
+    assert all(line.pop(field) for line in lines for field in fields)
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+def test_an_export_from_before_there_were_notes_and_dates_is_imported(
+    tmp_path: Path, good: Members
+) -> None:
     members = changed("manifest.json", version=1)(good)
-    members["photos.jsonl"] = "\n".join(map(json.dumps, lines)).encode()
+    members["people.jsonl"] = without(good["people.jsonl"], "created", "updated")
+    members["photos.jsonl"] = without(good["photos.jsonl"], "note", "created")
+    before = time.time()
     with Gallery.open(tmp_path / "b", model_id=MODEL) as gallery:
         assert gallery.import_(forged(tmp_path, members)) == 2
-        photos = [photo for each in gallery.people() for photo in gallery.photos(each.id)]
+        people = gallery.people()
+        photos = [photo for each in people for photo in gallery.photos(each.id)]
     assert {photo.note for photo in photos} == {""}
+    dates = [*(each.created for each in (*people, *photos)), *(each.updated for each in people)]
+    assert all(before <= date <= time.time() for date in dates)
 
 
 def test_a_packed_export_is_refused_before_it_unfolds(
@@ -150,7 +170,9 @@ junk = st.recursive(
 )
 @given(
     where=st.sampled_from(["people.jsonl", "photos.jsonl"]),
-    field=st.sampled_from(["id", "name", "metadata", "consent", "person_id", "quality", "x"]),
+    field=st.sampled_from(
+        ["id", "name", "metadata", "consent", "person_id", "quality", "created", "updated", "x"]
+    ),
     value=junk,
 )
 def test_any_value_in_any_field_is_imported_or_refused(

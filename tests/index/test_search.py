@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from index import faiss_cache
 from index.fusion import fuse
 from index.gallery import Gallery
 from index.search import PeopleSearch
@@ -107,6 +108,19 @@ def test_empty_gallery_knows_nobody(gallery: Gallery, faces: Faces) -> None:
     assert (result.matches, result.nearest, result.people) == ((), (), 0)
 
 
+def test_everyone_forgotten_during_a_search_is_nobody_found(gallery: Gallery, faces: Faces) -> None:
+    only = gallery.enroll("Ada", faces.photos(0))
+    search = PeopleSearch.open(gallery)
+
+    def forgetting(_: int) -> float:
+        # Asked for after the index was brought up to date, before it is searched.
+        gallery.forget(only.id)
+        return 0.5
+
+    result = search.search(faces.embedding(0), threshold=forgetting)
+    assert (result.matches, result.nearest) == ((), ())
+
+
 def test_other_models_and_bad_arguments_are_refused(search: PeopleSearch, faces: Faces) -> None:
     with pytest.raises(BundleMismatch, match="model-b"):
         search.search(Embedding(faces.vector(0), "model-b"), threshold=0.5)
@@ -129,6 +143,42 @@ def test_cache_is_saved_on_close_and_after_many_changes(
     search.sync()
     search.close()
     assert cache.stat().st_mtime_ns > written
+
+
+def test_a_cache_that_cannot_be_saved_does_not_fail_the_closing(
+    search: PeopleSearch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (search.gallery.folder / "index.cache").mkdir()
+    search._unsaved = 1
+    search.close()
+    assert "not saved" in caplog.text
+
+
+def test_searches_go_on_while_the_cache_is_written(
+    search: PeopleSearch, faces: Faces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, found = threading.Event(), threading.Event()
+    write = faiss_cache.save
+
+    def slow(*given: object) -> None:
+        writing.set()
+        assert found.wait(20), "the search waits for the write"
+        write(*given)
+
+    monkeypatch.setattr(faiss_cache, "save", slow)
+    saving = threading.Thread(target=search.save)
+    saving.start()
+    assert writing.wait(20)
+    looking = threading.Thread(target=search.search, args=(faces.embedding(3),),
+                               kwargs={"threshold": 0.5})  # fmt: skip
+    looking.start()
+    looking.join(10)
+    in_time = not looking.is_alive()
+    found.set()
+    saving.join()
+    looking.join()
+    assert in_time
+    assert (search.gallery.folder / "index.cache").exists()
 
 
 def test_threads_search_while_others_enroll_and_forget(search: PeopleSearch, faces: Faces) -> None:

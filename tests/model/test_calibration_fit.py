@@ -21,7 +21,7 @@ def test_small_samples_support_no_small_targets() -> None:
     assert strict.threshold > few.threshold(1e-3).threshold
     verdict = few.decide(0.99, 1e-6)
     assert not verdict.supported
-    assert any("too small to certify" in reason for reason in verdict.reasons)
+    assert any("too small to measure" in reason for reason in verdict.reasons)
     assert any("1 in 1,000,000" in warning for warning in few.warnings)
 
 

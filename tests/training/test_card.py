@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,7 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert "## People never seen\n\nBut.\n" in card
     search = calibration.search_threshold(1_000, 0.01)
     assert f"| 1,000 | {search.threshold:.3f} | extrapolated, not supported |" in card
+    assert_answers(card, calibration)
     checked = figures.promises[0]
     assert f"{checked.observed_fmr.trials:,} stranger pairs. A promise" in card
     stored = bundle.with_card(card, metrics=figures.to_dict(), pictures={"d.png": b"png"})
@@ -79,6 +81,23 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert again.metrics["view2_accuracy"] == 0.8765
     assert (again.path / "d.png").read_bytes() == b"png"
     assert Path(Bundle.load(again.path).with_calibration(calibration).path, "d.png").exists()
+
+
+def assert_answers(card: str, calibration: Calibration) -> None:
+    """The shares of each answer, against counting the pairs of the calibration one by one."""
+    vectors, labels = crowd(120, 0)
+    rows, cols = np.triu_indices(len(labels), 1)
+    scores, same = (vectors @ vectors.T)[rows, cols], labels[rows] == labels[cols]
+    verdict = calibration.decide(0.0, 1e-2)
+    for who, mine in (("one person", scores[same]), ("strangers", scores[~same])):
+        line = re.search(rf"\| 1e-02 \| {who} \| (\S+).* \| (\S+) \| (\S+)", card)
+        told = [float(cell.rstrip("%")) / (100 if "%" in cell else 1) for cell in line.groups()]
+        counted = [
+            np.mean(mine >= verdict.threshold),
+            np.mean((mine < verdict.threshold) & (mine >= verdict.reject_below)),
+            np.mean(mine < verdict.reject_below),
+        ]
+        np.testing.assert_allclose(told, counted, atol=2e-3)
 
 
 def test_without_groups_the_card_says_nothing_of_them(bundle: Bundle) -> None:
