@@ -24,7 +24,7 @@ class PeopleService:
     Attributes:
         core: Model, gallery and calibration, shared by all requests and threads.
         keys: The credentials of this installation.
-        audit: Where each use-case leaves its line.
+        audit: Where enrolling, changing and erasing leave their lines.
         principal: Who acts.
     """
 

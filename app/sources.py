@@ -15,9 +15,8 @@ from typing import Any
 from app.naming import people_of
 from index.records import MAX_NAME, usable_name
 from model.errors import BadImage, FaceError
+from model.image import SUFFIXES
 
-PHOTO_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif",
-                 ".heic", ".heif", ".ppm")  # fmt: skip
 UNZIPPING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, OSError,
                     NotImplementedError, EOFError, ValueError)  # fmt: skip
 """Whatever a damaged or foreign zip file may raise."""
@@ -177,7 +176,7 @@ def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
 def is_photo(path: PurePath) -> bool:
     """Whether a path within a source looks like a photo: by its ending, and not hidden."""
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-    return path.suffix.lower() in PHOTO_ENDINGS and not hidden
+    return path.suffix.lower() in SUFFIXES and not hidden
 
 
 def file_reader(file: Path, max_bytes: int) -> Callable[[], bytes]:

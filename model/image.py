@@ -27,6 +27,10 @@ MAX_PIXELS = 100_000_000
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "MPO", "PPM", "HEIF")
 """Formats photos come in. Pillow reads many more; each is surface a hostile file could reach."""
 
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif",
+                      ".heic", ".heif", ".ppm"})  # fmt: skip
+"""How files of these formats end: which of a folder are photos."""
+
 FORMAT_HINT = "Use JPEG, PNG, WebP, HEIC, AVIF or TIFF."
 """What to tell someone whose file is of none of the formats."""
 

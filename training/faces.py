@@ -11,10 +11,10 @@ import numpy as np
 
 from model.embedder import Embedder
 from model.errors import FaceError
+from model.image import SUFFIXES
 from training.crops import aligned_crops
 from training.teacher import teacher_targets
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 HELD_OUT_SHARE = 0.05
 LOOSE = -1
 """Label of a face whose person is unknown."""

@@ -17,8 +17,9 @@ import numpy as np
 
 from model.bundle import Bundle
 from model.embedder import Embedder
+from model.image import SUFFIXES
 from training.crops import aligned_crops
-from training.faces import SUFFIXES, read_root
+from training.faces import read_root
 from training.teacher import teacher_targets
 
 BLOCK = 2048

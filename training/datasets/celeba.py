@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from training.datasets.folder import SUFFIXES
+from model.image import SUFFIXES
 from training.datasets.table import DatasetError, Table, by_folder, require_count
 
 PICTURES, PEOPLE = 202_599, 10_177

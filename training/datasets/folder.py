@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from model.image import SUFFIXES
 from training.datasets.table import DatasetError, Table, by_folder
-
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 
 
 def load(root: Path) -> Table:
-    """Read ``root/PERSON/*.jpg`` (or png, webp, bmp, tiff).
+    """Read ``root/PERSON/*.jpg`` (or another of :data:`model.image.SUFFIXES`).
 
     Raises:
         DatasetError: There is no such folder, or fewer than two people in it.
