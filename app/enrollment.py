@@ -238,7 +238,7 @@ def accepted(
 def _note(found: Sequence[Finding], reasons: Mapping[str, str]) -> str:
     """The reasons against which findings, as kept with the photo."""
     statuses = dict.fromkeys(STATUS_OF_FINDING[each.code] for each in found)
-    return "; ".join(f"{status}: {reasons[status]}" for status in statuses)
+    return "; ".join(f"{status.replace('_', ' ')}: {reasons[status]}" for status in statuses)
 
 
 def _overridden(found: Sequence[Finding], reasons: Mapping[str, str]) -> dict[str, str]:

@@ -94,7 +94,10 @@ def test_the_guard_and_its_override(service: FaceService, photos: Photos) -> Non
 def test_one_override_does_not_lift_another(settings: Settings, photos: Photos) -> None:
     strict = dataclasses.replace(settings, min_quality=1.1)
     service = FaceService.open(strict)
-    service.enroll("Grace", uploads(photos.hopper), overrides={"poor_quality": "all we have"})
+    grace = service.enroll(
+        "Grace", uploads(photos.hopper), overrides={"poor_quality": "all we have"}
+    )
+    assert service.photos(grace.person_id)[0].note == "poor quality: all we have"
     both = service.enroll(
         "Else", uploads(photos.hopper_again), overrides={"poor_quality": "all we have"}
     )
