@@ -1,10 +1,8 @@
-"""The loop on small real computations: it learns, resumes exactly, and divides among processes."""
+"""The loop on small real computations: it learns, and divides among processes."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from model.errors import FaceError
 from model.network import Architecture, EmbeddingNet
-from training import checkpoint, distributed, metrics
+from tests.training.jobs import blobs, make_job
+from training import distributed
 from training.embedding import class_means, embed
 from training.errors import UsageError
 from training.loop import Job
@@ -29,39 +27,6 @@ from training.sources import Features, Head, free_crops
 ROOT = Path(__file__).parents[2]
 
 
-def blobs(classes: int = 8, each: int = 12, width: int = 24) -> tuple[np.ndarray, np.ndarray]:
-    """Classes that differ in a few of many noisy features."""
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(classes), each)
-    values = 3 * rng.normal(size=(len(labels), width))
-    values[:, :6] = rng.normal(size=(classes, 6))[labels] + 0.3 * rng.normal(size=(len(labels), 6))
-    return values.astype(np.float32), labels
-
-
-def make_job(out: Path, loss: str = "pd", norm: bool = False, **changes: object) -> Job:
-    """A head on features; with ``norm``, behind a batch norm that measures as it trains."""
-    settings = {"epochs": 6, "batch": 16, "lr": 1e-2, "proxy_lr": 5.0, **changes}
-    features, labels = blobs()
-    torch.manual_seed(0)
-    net = Head(features.shape[1], 16)
-    if norm:
-        net = torch.nn.Sequential(torch.nn.BatchNorm1d(features.shape[1]), net)
-    source = Features(features)
-
-    def evaluate(net: torch.nn.Module) -> dict[str, float]:
-        vectors = embed(net, source, np.arange(len(labels)))
-        sample = metrics.pair_scores(vectors, labels)
-        return {
-            "R@1": metrics.recall(vectors, labels).values[1],
-            "d_prime": metrics.d_prime(sample),
-        }
-
-    job = Job(net, build(loss, 8, 16), source, labels, Recipe(**settings), out, evaluate)
-    job.progress = False
-    job.evaluate_every = 3
-    return job
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_separates_classes_it_could_not_separate_before(
     loss: str, tmp_path: Path
@@ -72,83 +37,6 @@ def test_every_loss_separates_classes_it_could_not_separate_before(
     assert history[-1]["d_prime"] > history[0]["d_prime"] + 0.25
     lines = (tmp_path / "metrics.csv").read_text().splitlines()
     assert len(lines) == len(history) + 1
-
-
-def test_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
-    whole = make_job(tmp_path / "whole", ema=0.9)
-    whole.run()
-    first = make_job(tmp_path / "parts", ema=0.9)
-    first.checkpoint_every = 7
-
-    class Stop(Exception):
-        pass
-
-    original = first.train_step
-
-    def stop_at_17(*args: torch.Tensor) -> float:
-        if first.step == 17:
-            raise Stop
-        return original(*args)
-
-    first.train_step = stop_at_17
-    with pytest.raises(Stop):
-        first.run()
-    second = make_job(tmp_path / "parts", ema=0.9)
-    second.load()
-    assert second.step == 14
-    second.run()
-    for ours, theirs in ((second.net, whole.net), (second.ema.net, whole.ema.net)):
-        for name, value in theirs.state_dict().items():
-            assert torch.equal(ours.state_dict()[name], value), name
-    assert torch.equal(second.loss.proxies, whole.loss.proxies)
-    assert [row["step"] for row in second.history] == [row["step"] for row in whole.history]
-
-
-@pytest.mark.parametrize(("where", "step"), [("compute", 4), ("evaluate", 18)])
-def test_interrupted_run_resumes_to_the_same_weights_and_rows(
-    where: str, step: int, tmp_path: Path
-) -> None:
-    whole = make_job(tmp_path / "whole", norm=True)
-    whole.run()
-    first = make_job(tmp_path / "parts", norm=True)
-    first.checkpoint_every = 4
-    part = first.loss if where == "compute" else first
-    original = getattr(part, where)
-
-    def interrupted(*args: object) -> object:
-        if first.step == step:
-            raise KeyboardInterrupt
-        return original(*args)
-
-    setattr(part, where, interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        first.run()
-    second = make_job(tmp_path / "parts", norm=True)
-    second.load()
-    assert second.seconds > 0
-    second.run()
-    for name, value in whole.net.state_dict().items():
-        assert torch.equal(second.net.state_dict()[name], value), name
-    for ours, theirs in zip(second.history, whole.history, strict=True):
-        assert ours["step"] == theirs["step"]
-        assert ours["loss"] == pytest.approx(theirs["loss"], abs=0, nan_ok=True)
-
-
-def test_another_recipe_is_not_resumed(tmp_path: Path) -> None:
-    job = make_job(tmp_path, epochs=1)
-    job.run()
-    with pytest.raises(ValueError, match="another lr"):
-        make_job(tmp_path, epochs=1, lr=0.5).load()
-
-
-def test_checkpoint_older_than_a_field_of_the_recipe_is_resumed(tmp_path: Path) -> None:
-    make_job(tmp_path, epochs=1).save()
-    state = checkpoint.load(tmp_path / "last.pt")
-    del state["recipe"]["loss_weight"]
-    checkpoint.save(tmp_path / "last.pt", state)
-    make_job(tmp_path, epochs=1).load()
-    with pytest.raises(ValueError, match="another loss_weight"):
-        make_job(tmp_path, epochs=1, loss_weight=2.0).load()
 
 
 def test_proxies_move(tmp_path: Path) -> None:
@@ -298,7 +186,7 @@ def test_free_crops_stay_inside_and_mirror() -> None:
 DIVIDED = """
 import os, sys, torch, torch.distributed as dist
 from pathlib import Path
-from tests.training.test_loop import make_job
+from tests.training.jobs import make_job
 rank, world, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=world)
@@ -338,60 +226,3 @@ def test_two_processes_follow_the_curve_of_one(tmp_path: Path) -> None:
             torch.testing.assert_close(two["curve"], one["curve"], rtol=1e-4, atol=1e-4)
             for name, value in one["net"].items():
                 torch.testing.assert_close(two["net"][name], value, rtol=1e-3, atol=1e-3)
-
-
-@pytest.fixture(scope="module")
-def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six people of coloured noise, eight aligned pictures each."""
-    root = tmp_path_factory.mktemp("people")
-    rng = np.random.default_rng(0)
-    for person in range(10):
-        (root / f"p{person}").mkdir()
-        colour = rng.integers(0, 255, 3)
-        for number in range(6):
-            pixels = np.clip(colour + rng.normal(0, 40, (112, 112, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(root / f"p{person}" / f"{number}.png")
-    return root
-
-
-def fit_command(
-    people: Path, out: Path, *more: str, program: tuple[str, ...] = ("training",)
-) -> list[str]:
-    return [
-        sys.executable, "-m", *program, "fit", "--dataset", "celeba", "--data", str(people),
-        "--trunk", "resnet18", "--init", "scratch", "--size", "32", "--dim", "16", "--batch", "8",
-        "--epochs", "6", "--lr", "1e-3", "--checkpoint-every", "4", "--out", str(out),
-        "--cache", str(people.parent / "cache"), *more,
-    ]  # fmt: skip
-
-
-def test_killed_run_resumes_to_the_same_weights(people: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    whole = subprocess.run(
-        fit_command(people, tmp_path / "whole"),
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert whole.returncode == 0, whole.stderr
-    assert "identity_disjoint" in whole.stdout
-    killed = subprocess.run(
-        fit_command(people, tmp_path / "killed", program=("tests.training.killed", "2")),
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert (tmp_path / "killed/last.pt").exists()
-    assert not (tmp_path / "killed/results.json").exists()
-    resumed = subprocess.run(
-        fit_command(people, tmp_path / "killed", "--resume"),
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert resumed.returncode == 0, resumed.stderr
-    assert "resumed at step 4 of" in resumed.stdout
-    ours, theirs = (
-        torch.load(tmp_path / name / "net.pt", weights_only=True)["net"]
-        for name in ("killed", "whole")
-    )
-    for name, value in theirs.items():
-        assert torch.equal(ours[name], value), name
-    result = json.loads((tmp_path / "killed/results.json").read_text())
-    assert result["split"].startswith("split identity_disjoint")
-    assert (tmp_path / "killed/bundle/bundle.json").is_file()
