@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app import exits
+from app import exits, text
 from app.settings import Settings
 from model.errors import BadImage, IndexUnavailable, SeveralFaces, UnknownPerson
 
@@ -77,9 +77,9 @@ def search(settings: Settings, options: argparse.Namespace) -> int:
         _print_json(present.searched(result, model).model_dump(mode="json", exclude={"request_id"}))
     else:
         print(
-            f"Searched among {_counted(result.gallery_size, 'person', 'people')}. The threshold "
+            f"Searched among {text.plural(result.gallery_size, 'person', 'people')}. The threshold "
             f"{result.threshold:.4f} is set so that a stranger passes for one of them with a "
-            f"chance of at most {_chance(result.target_fpir)}."
+            f"chance of at most {text.one_in(result.target_fpir)}."
         )
         if not result.supported:
             print("The calibration is too small to measure this threshold.")
@@ -145,8 +145,8 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
                      "thumbnails": erased.thumbnails, "complete": erased.complete})  # fmt: skip
     else:
         photos, thumbnails = (
-            _counted(erased.photos, "photo"),
-            _counted(erased.thumbnails, "thumbnail"),
+            text.plural(erased.photos, "photo"),
+            text.plural(erased.thumbnails, "thumbnail"),
         )
         print(f"Erased {person.name}: {photos}, {thumbnails}.")
         if not erased.complete:
@@ -206,7 +206,9 @@ def _list_pairs(result: Verification) -> None:
 def _confirm(person: Person, options: argparse.Namespace) -> None:
     if options.json or not sys.stdin.isatty():
         raise exits.WrongUsage("Nothing was erased. Add --yes to erase without being asked.")
-    answer = input(f"Erase {person.name} and {_counted(person.photos, 'photo')} for good? [y/N] ")
+    answer = input(
+        f"Erase {person.name} and {text.plural(person.photos, 'photo')} for good? [y/N] "
+    )
     if answer.strip().lower() != "y":
         raise exits.WrongUsage("Nothing was erased.")
 
@@ -215,18 +217,9 @@ def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def _in_words(rate: Rate) -> str:
     """A chance with its 95% interval; where no error was seen, only what it is at most."""
     if rate.value <= 0:
-        return f"at most {_chance(rate.high)} (95% interval; no stranger scored so high)"
-    return f"{_chance(rate.value)} (95% interval: {_chance(rate.low)} to {_chance(rate.high)})"
-
-
-# The page's words for this lie in app.ui, which loads Gradio: too slow for a command.
-def _chance(rate: float) -> str:
-    """``1 in 8,300``, or percent for what is not small."""
-    return f"1 in {float(f'{1 / rate:.2g}'):,.0f}" if 0 < rate <= 0.2 else f"{rate:.0%}"
+        return f"at most {text.one_in(rate.high)} (95% interval; no stranger scored so high)"
+    value, low, high = text.chances(rate)
+    return f"{value} (95% interval: {low} to {high})"

@@ -21,11 +21,12 @@ from training.loop import Job
 from training.losses import LOSSES
 from training.recipe import Recipe, differing
 from training.report import png
+from training.retrieval import KS
 from training.splits import split_name
 from training.task import Task, add_task_arguments, make_task
 
 PAPER_LOSSES = "pd,proxy_nca,proxy_anchor,multi_similarity,circle"
-COLUMNS = (*(f"R@{k}" for k in metrics.KS), "d_prime", "eer")
+COLUMNS = (*(f"R@{k}" for k in KS), "d_prime", "eer")
 # Other programs slow a processor's clock time but not its processor time; a GPU is not shared.
 CLOCK = "" if torch.cuda.is_available() else "processor_"
 
@@ -170,7 +171,7 @@ def write_table(
     write_csv(
         out / "runs.csv", [run_row(n, run) for n, values in results.items() for run in values]
     )
-    recalls = {n: {k: rows[n][f"R@{k}"][0] for k in metrics.KS} for n in rows}
+    recalls = {n: {k: rows[n][f"R@{k}"][0] for k in KS} for n in rows}
     drawings = {
         "recall.png": plots.recall_curves(recalls),
         "recall_at_1.png": plots.dots(

@@ -11,8 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
+from model.calibration.extremes import ScoredPair
 from model.calibration.scores import Sample
 from training import metrics
+from training.retrieval import KS
 
 GENUINE, IMPOSTOR, RED = "#2a7f62", "#b5483a", "#d62728"
 COLOURS = ("#1f5fa8", "#d9822b", "#2a7f62", "#8e4ea8", "#b5483a", "#6b6b6b", "#c4a000", "#17a2a2")
@@ -77,7 +79,7 @@ def recall_curves(recalls: Mapping[str, Mapping[int, float]]) -> Figure:
     for colour, (name, values) in zip(COLOURS, recalls.items(), strict=False):
         axes.plot(list(values), list(values.values()), marker="o", color=colour, label=name)
     axes.set_xscale("log", base=2)
-    axes.set_xticks(metrics.KS, [str(k) for k in metrics.KS])
+    axes.set_xticks(KS, [str(k) for k in KS])
     axes.set(xlabel="K", ylabel="R@K", title="Retrieval")
     axes.legend(frameon=False)
     return result
@@ -139,14 +141,14 @@ def neighbour_grid(
     return result
 
 
-def pair_grid(images: np.ndarray, pairs: Sequence[tuple[int, int, float]], title: str) -> Figure:
+def pair_grid(images: np.ndarray, pairs: Sequence[ScoredPair], title: str) -> Figure:
     """Pairs of pictures above one another with their scores."""
     result = figure(max(1, len(pairs)), 2, 1.1, 1.25)
     grid = np.array(result.axes).reshape(2, -1)
-    for column, (first, second, score) in enumerate(pairs):
-        _picture(grid[0, column], images[first], None)
-        _picture(grid[1, column], images[second], None)
-        grid[0, column].set_title(f"{score:.2f}", fontsize=8)
+    for column, pair in enumerate(pairs):
+        _picture(grid[0, column], images[pair.first], None)
+        _picture(grid[1, column], images[pair.second], None)
+        grid[0, column].set_title(f"{pair.score:.2f}", fontsize=8)
     result.suptitle(title, fontsize=9)
     return result
 

@@ -13,8 +13,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from model.calibration.extremes import worst_pairs
 from model.calibration.scores import Sample
 from training import metrics, plots
+from training.retrieval import Recall, recall
+
+WORST_SHOWN = 8
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#222}
@@ -116,7 +120,7 @@ def evaluation_page(
     for name, vectors in (("before training", before), ("after training", after)):
         if vectors is not None:
             samples[name] = metrics.pair_scores(vectors, labels)
-            recalls[name] = metrics.recall(vectors, labels)
+            recalls[name] = recall(vectors, labels)
     pairs = f"{report['genuine_pairs']:,} same-class and {report['impostor_pairs']:,} other pairs"
     page.figure(plots.score_histograms(samples), f"Scores of all pairs: {pairs}.")
     page.figure(plots.error_curves(samples), "Error rates over all thresholds.")
@@ -129,7 +133,7 @@ def evaluation_page(
 
 
 def _pictures(
-    page: Page, images: np.ndarray, labels: np.ndarray, after: np.ndarray, found: metrics.Recall
+    page: Page, images: np.ndarray, labels: np.ndarray, after: np.ndarray, found: Recall
 ) -> None:
     rng = np.random.default_rng(0)
     misses = found.queries[~found.hits[:, 0]]
@@ -138,7 +142,7 @@ def _pictures(
             chosen = rng.choice(rows, min(6, len(rows)), replace=False)
             grid = plots.neighbour_grid(images, labels, found.neighbours, chosen)
             page.figure(grid, f"{name} and their nearest pictures; errors framed in red.")
-    alike, apart = metrics.worst_pairs(after, labels)
+    alike, apart = worst_pairs(after, labels, WORST_SHOWN)
     page.figure(
         plots.pair_grid(images, alike, "different classes, highest scores"),
         "The worst impostor pairs.",

@@ -17,6 +17,7 @@ from training.errors import UsageError, positive
 from training.fit import add_recipe_arguments, recipe_of
 from training.recipe import Recipe
 from training.report import png
+from training.retrieval import KS
 from training.task import Task, add_task_arguments, make_task
 
 Results = dict[str, list[dict[str, Any]]]
@@ -197,7 +198,7 @@ def _beside(out: Path, experiment: Experiment, results: Results) -> None:
     lines = ["", f"Paper: {experiment.setting}. Ours: {run['part']}, {run['budget']}."]
     if experiment.paper:
         lines.append("")
-        names = [f"R@{k}" for k in metrics.KS]
+        names = [f"R@{k}" for k in KS]
         lines += ["| | " + " | ".join(f"{n} paper | {n} ours" for n in names) + " |"]
         lines += ["|" + "---|" * (2 * len(names) + 1)]
         for row, numbers in experiment.paper.items():

@@ -25,6 +25,7 @@ from training.loop import Job
 from training.losses import build
 from training.pictures import pictures
 from training.recipe import Recipe
+from training.retrieval import KS
 from training.sources import Features, Head, Pictures
 from training.splits import SPLITS, Split, split
 from training.start import initialise, is_bundle
@@ -143,7 +144,7 @@ class Task:
         """R@K and d' of one part, without intervals."""
         vectors, labels = self.embeddings(net, part)
         report = metrics.evaluate(vectors, labels, replicates=0)["metrics"]
-        names = (*(f"R@{k}" for k in metrics.KS), "d_prime")
+        names = (*(f"R@{k}" for k in KS), "d_prime")
         return {name: report[name]["value"] for name in names}
 
 

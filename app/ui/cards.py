@@ -10,8 +10,9 @@ from html import escape
 import numpy as np
 from PIL import Image
 
+from app import text
 from app.results import DetectedFace, Photo, Verification
-from app.ui import plots, text
+from app.ui import plots
 from model.types import Quality, Verdict
 
 ICONS: dict[str, str] = {

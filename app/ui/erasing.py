@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app import text
 from app.service import FaceService
-from app.ui import cards, people_cards, text
+from app.ui import cards, people_cards
 from model.errors import GalleryError, UnknownPerson
 
 Outcome = tuple[str, str | None]

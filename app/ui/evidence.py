@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from app import text
 from app.results import Evidence
-from app.ui import cards, text
+from app.ui import cards
 
 BANDS = (("the forehead", 0, 38), ("the eyes", 38, 62), ("the nose and cheeks", 62, 82),
          ("the mouth and chin", 82, 112))  # fmt: skip

@@ -9,8 +9,9 @@ from typing import Any
 
 import gradio as gr
 
+from app import text
 from app.service import FaceService
-from app.ui import cards, people_cards, text
+from app.ui import cards, people_cards
 from app.ui.downloads import Downloads
 from app.ui.erasing import STEPS, Outcome
 from app.ui.shared import QUIET, acting, at_once, explain, live

@@ -6,9 +6,10 @@ import re
 from html import escape
 from pathlib import Path
 
+from app import text
 from app.own_calibration import OwnCalibration
 from app.results import ModelInfo
-from app.ui import cards, plots, text
+from app.ui import cards, plots
 from app.ui.curves import curves_of
 from app.ui.shared import live
 from model.calibration import Calibration, Estimate

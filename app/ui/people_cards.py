@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from app import text
 from app.results import Candidate, Enrollment, FaceSearch, PhotoResult, Search
-from app.ui import cards, text
+from app.ui import cards
 from index.records import Erased, Person, Photo
 from model.types import Rate
 

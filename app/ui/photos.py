@@ -16,9 +16,9 @@ from pathlib import Path
 
 import gradio as gr
 
+from app import text
 from app.results import Upload
 from app.settings import Settings
-from app.ui import text
 from model.errors import BadImage
 
 _SCRIPT = Path(__file__).with_name("picker.js").read_text(encoding="utf-8")

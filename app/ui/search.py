@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from app import samples
+from app import samples, text
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import cards, people_cards, text
+from app.ui import cards, people_cards
 from app.ui.photos import photo_picker, picker_value, read_uploads
 from app.ui.shared import QUIET, acting, at_once, explain, live, placeholder, sample_strip
 

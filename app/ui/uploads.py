@@ -7,8 +7,8 @@ from html import escape
 
 import gradio as gr
 
+from app import text
 from app.settings import Settings
-from app.ui import text
 
 _WRAPPING = 10_000
 """Bytes of a request that are not the file itself, and some to spare."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import gradio as gr
 
-from app import samples
+from app import samples, text
 from app.results import Photo
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import cards, evidence, text
+from app.ui import cards, evidence
 from app.ui.curves import curves_of
 from app.ui.model_cards import progress_bar
 from app.ui.photos import photo_picker, picker_value, read_uploads

@@ -65,7 +65,7 @@ def bootstrap(
         # Weights of a pair add up over its two people: 1 + (w - 1) + (v - 1).
         impostor = (weights @ counts.impostor.astype(np.float32)).astype(float)
         impostor -= counts.impostor.sum(axis=0) / 2
-        found.append((_d_primes(genuine, impostor, middles), _eers(genuine, impostor)))
+        found.append((d_primes(genuine, impostor, middles), equal_errors(genuine, impostor)))
     estimates = {}
     for at, name in enumerate(("d_prime", "eer")):
         point = getattr(summary, name).value
@@ -75,20 +75,25 @@ def bootstrap(
     return estimates
 
 
-def _d_primes(genuine: np.ndarray, impostor: np.ndarray, middles: np.ndarray) -> np.ndarray:
+def d_primes(genuine: np.ndarray, impostor: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """d' of many samples ``(R, bins)`` of pairs, counted at ``scores``; NaN without a spread."""
     means, variances = [], []
-    for counts in (genuine, impostor):
-        total = counts.sum(axis=1)
-        means.append(counts @ middles / total)
-        variances.append(counts @ middles**2 / total - means[-1] ** 2)
-    # Added weights may leave a replicate of very few people without a spread; it is dropped.
-    pooled = np.sqrt(np.maximum(sum(variances) / 2, 0))
-    return np.where(pooled > 0, (means[0] - means[1]) / np.where(pooled > 0, pooled, 1), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for counts in (genuine, impostor):
+            total = counts.sum(axis=1)
+            means.append(counts @ scores / total)
+            squares = (scores - means[-1][:, None]) ** 2
+            variances.append((counts * squares).sum(axis=1) / total)
+        # Added weights may leave a replicate of very few people without a spread.
+        pooled = np.sqrt(np.maximum(sum(variances) / 2, 0))
+        return np.where(pooled > 0, (means[0] - means[1]) / pooled, np.nan)
 
 
-def _eers(genuine: np.ndarray, impostor: np.ndarray) -> np.ndarray:
-    fnmr = genuine.cumsum(axis=1)[:, :-1] / genuine.sum(axis=1, keepdims=True)
-    fmr = 1 - impostor.cumsum(axis=1)[:, :-1] / impostor.sum(axis=1, keepdims=True)
+def equal_errors(genuine: np.ndarray, impostor: np.ndarray) -> np.ndarray:
+    """EER of many samples ``(R, bins)``, between the bins on a straight line."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        fnmr = genuine.cumsum(axis=1)[:, :-1] / genuine.sum(axis=1, keepdims=True)
+        fmr = 1 - impostor.cumsum(axis=1)[:, :-1] / impostor.sum(axis=1, keepdims=True)
     after = np.argmax(fmr <= fnmr, axis=1).clip(1)
     rows = np.arange(len(after))
     gap = [fmr[rows, at] - fnmr[rows, at] for at in (after - 1, after)]

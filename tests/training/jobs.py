@@ -12,6 +12,7 @@ from training.embedding import embed
 from training.loop import Job
 from training.losses import build
 from training.recipe import Recipe
+from training.retrieval import recall
 from training.sources import Features, Head
 
 
@@ -38,7 +39,7 @@ def make_job(out: Path, loss: str = "pd", norm: bool = False, **changes: object)
         vectors = embed(net, source, np.arange(len(labels)))
         sample = metrics.pair_scores(vectors, labels)
         return {
-            "R@1": metrics.recall(vectors, labels).values[1],
+            "R@1": recall(vectors, labels).values[1],
             "d_prime": metrics.d_prime(sample),
         }
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from model.calibration.scores import Sample
 from training import metrics
+from training.retrieval import KS, recall
 
 
 def cloud(rows: int = 90, classes: int = 9, noise: float = 0.9, seed: int = 0) -> tuple:
@@ -30,11 +31,11 @@ def all_pairs(vectors: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
 @settings(deadline=None, max_examples=25)
 def test_recall_equals_brute_force(seed: int, rows: int, classes: int) -> None:
     vectors, labels = cloud(rows, classes, seed=seed)
-    found = metrics.recall(vectors, labels)
+    found = recall(vectors, labels)
     similarity = vectors @ vectors.T
     np.fill_diagonal(similarity, -9)
     order = np.argsort(-similarity, axis=1, kind="stable")
-    for column, k in enumerate(metrics.KS):
+    for column, k in enumerate(KS):
         hits = [
             bool((labels[order[row, :k]] == labels[row]).any())
             for row in range(rows)
@@ -46,7 +47,7 @@ def test_recall_equals_brute_force(seed: int, rows: int, classes: int) -> None:
 def test_recall_never_finds_the_query_itself_among_duplicates() -> None:
     vectors = np.ones((6, 4), np.float32) / 2
     labels = np.array([0, 0, 1, 1, 2, 3])
-    found = metrics.recall(vectors, labels, ks=(1, 5))
+    found = recall(vectors, labels, ks=(1, 5))
     assert (found.neighbours != np.arange(6)[:, None]).all()
     assert found.queries.tolist() == [0, 1, 2, 3]
     assert found.values[5] == 1.0

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from model.errors import BundleError, FaceError
 from model.network import Architecture, EmbeddingNet
-from training import compare, evaluate, metrics, plots, reproduce
+from training import compare, evaluate, plots, reproduce
 from training.__main__ import Parser, main
 from training.datasets.table import Table
 from training.errors import UsageError
@@ -71,21 +71,6 @@ def test_only_wrong_neighbours_are_framed_in_red() -> None:
     assert not red[:, : right[-1] + 3].any()
     assert red[height // 2, wrong[0] - 3 : wrong[0]].any()
     assert red[height // 2, wrong[-1] + 1 : wrong[-1] + 4].any()
-
-
-def test_worst_pairs_are_the_worst(task: Task) -> None:
-    vectors = task.features / np.linalg.norm(task.features, axis=1, keepdims=True)
-    labels = task.table.labels
-    alike, apart = metrics.worst_pairs(vectors, labels, 5)
-    scores = vectors @ vectors.T
-    first, second = np.triu_indices(len(labels), 1)
-    same = labels[first] == labels[second]
-    flat = scores[first, second]
-    expected = np.sort(flat[~same])[::-1][:5]
-    np.testing.assert_allclose([pair[2] for pair in alike], expected, rtol=1e-5)
-    np.testing.assert_allclose([pair[2] for pair in apart], np.sort(flat[same])[:5], atol=1e-6)
-    for row, column, score in alike + apart:
-        assert scores[row, column] == pytest.approx(score, abs=1e-6)
 
 
 def test_comparison_trains_every_loss_under_one_budget(task: Task, tmp_path: Path) -> None:

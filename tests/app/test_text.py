@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.ui import text
+from app import text
 from model.types import Rate
 
 positive = st.floats(1e-9, 1e14, allow_nan=False)

@@ -1,0 +1,62 @@
+"""Exact nearest-neighbour retrieval: is one of the K nearest of the query's class?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import faiss
+import numpy as np
+
+KS = (1, 2, 4, 8)
+QUERY_CHUNK = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Recall:
+    """Retrieval among the others: does one of the K nearest have the query's label?
+
+    Attributes:
+        ks: The ranks.
+        hits: bool ``(Q, len(ks))``, per query.
+        queries: Rows that have another picture of their class, int64 ``(Q,)``.
+        neighbours: int64 ``(N, max(ks))``, nearest first, never the row itself.
+    """
+
+    ks: tuple[int, ...]
+    hits: np.ndarray
+    queries: np.ndarray
+    neighbours: np.ndarray
+
+    @property
+    def values(self) -> dict[int, float]:
+        """Share of queries with a hit, by K; NaN without queries."""
+        means = self.hits.mean(0) if len(self.hits) else np.full(len(self.ks), np.nan)
+        return dict(zip(self.ks, map(float, means), strict=True))
+
+
+def recall(embeddings: np.ndarray, labels: np.ndarray, ks: tuple[int, ...] = KS) -> Recall:
+    """Exact R@K by cosine, in chunks of queries, each query left out of its own gallery.
+
+    Args:
+        embeddings: float32 ``(N, D)`` unit vectors.
+        labels: ``(N,)``.
+        ks: Ranks.
+    """
+    vectors = np.ascontiguousarray(embeddings, np.float32)
+    index = faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors)
+    most = min(max(ks), len(vectors) - 1)
+    neighbours = np.empty((len(vectors), most), np.int64)
+    for start in range(0, len(vectors), QUERY_CHUNK):
+        _, found = index.search(vectors[start : start + QUERY_CHUNK], most + 1)
+        rows = np.arange(start, start + len(found))[:, None]
+        # Of several identical vectors another may come first: drop the row itself wherever it
+        # is, and the last one where it is not.
+        other = found != rows
+        other[other.all(1), -1] = False
+        neighbours[start : start + len(found)] = found[other].reshape(len(found), most)
+    counts = np.bincount(labels, minlength=int(labels.max()) + 1)
+    queries = np.flatnonzero(counts[labels] > 1)
+    right = labels[neighbours[queries]] == labels[queries, None]
+    hits = np.stack([right[:, : min(k, most)].any(1) for k in ks], axis=1)
+    return Recall(tuple(ks), hits, queries, neighbours)
