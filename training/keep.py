@@ -64,6 +64,8 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-teacher", type=Path, help="bundle whose vectors are to be kept")
     parser.add_argument("--keep-faces", type=Path, nargs="*", default=[],
                         help="aligned unlabelled faces to keep them on")  # fmt: skip
+    parser.add_argument("--keep-photos", type=Path, nargs="*", default=[],
+                        help="the same, of photos to be aligned")  # fmt: skip
     parser.add_argument("--keep-weight", type=float, default=1.0)
 
 
@@ -75,8 +77,9 @@ def keep_teacher(
         return None
     teacher = Embedder(Bundle.load(args.keep_teacher))
     faces, _ = load_faces(
-        [], args.keep_faces, exclude=args.exclude, teacher=teacher, cache=args.cache
-    )
+        [], args.keep_faces, args.keep_photos,
+        exclude=args.exclude, teacher=teacher, cache=args.cache,
+    )  # fmt: skip
     matrix = lift(faces.targets.shape[1], args.dim, seed=0)
     targets = torch.from_numpy(faces.targets) @ matrix.T
     return KeepTeacher(

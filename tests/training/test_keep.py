@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from model.network import Architecture, EmbeddingNet
 from model.preprocess import Preprocessing
-from training.keep import KeepTeacher
+from tests.model.helpers import small_bundle
+from tests.samples import collins
+from tests.training.faces import made_up_people
+from training.keep import KeepTeacher, add_keep_arguments, keep_teacher
+from training.recipe import Recipe
 
 
 def test_term_pulls_the_network_to_the_teacher_and_repeats_by_step() -> None:
@@ -33,3 +41,25 @@ def test_term_pulls_the_network_to_the_teacher_and_repeats_by_step() -> None:
         optimizer.step()
     with torch.no_grad():
         assert sum(term(net, step).item() for step in range(4)) < before
+
+
+def test_faces_to_keep_come_aligned_or_as_photos(tmp_path: Path) -> None:
+    small_bundle(tmp_path / "teacher")
+    made_up_people(tmp_path / "aligned", people=3, photos=1)
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(collins()).save(tmp_path / "photos" / "a.png")
+    (tmp_path / "left-out.txt").write_text("aligned/p1/0.png\n")
+    parser = argparse.ArgumentParser()
+    add_keep_arguments(parser)
+    args = parser.parse_args([
+        "--keep-teacher", str(tmp_path / "teacher"), "--keep-weight", "2",
+        "--keep-faces", str(tmp_path / "aligned"), "--keep-photos", str(tmp_path / "photos"),
+    ])  # fmt: skip
+    args.exclude, args.cache, args.dim = tmp_path / "left-out.txt", tmp_path / "cache", 64
+    term = keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=8))
+    assert len(term.crops) == term.batch == 3
+    assert term.crops.shape[1:] == (112, 112, 3)
+    np.testing.assert_allclose(term.targets.norm(dim=1), 1, rtol=1e-5)
+    assert term.weight == 2
+    args.keep_teacher = None
+    assert keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=8)) is None
