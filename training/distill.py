@@ -68,8 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--exclude", type=Path, help="text file of people and faces to leave out")
     parser.add_argument(
-        "--spare", type=float, default=0.0, help="share of --photos to leave out for measuring"
-    )
+        "--spare", default="", metavar="FOLDER:SHARE,...",
+        help="share of a folder of --photos to leave out for measuring, such as utkface:0.25",
+    )  # fmt: skip
     parser.add_argument("--init", default="imagenet", help="imagenet, scratch, a file or a bundle")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
@@ -100,9 +101,20 @@ def _stages(text: str) -> tuple[tuple[int, int], ...]:
         raise UsageError(message) from None
 
 
+def _shares(text: str) -> dict[str, float]:
+    try:
+        pairs = [part.rsplit(":", 1) for part in text.split(",") if part]
+        shares = {folder: float(share) for folder, share in pairs}
+    except ValueError:
+        shares = {text: math.nan}
+    if not all(0 <= share < 1 for share in shares.values()):
+        raise UsageError(f"--spare {text} is not like utkface:0.25 (folder:share below 1).")
+    return shares
+
+
 def run(args: argparse.Namespace) -> int:
     distributed.start()
-    stages = _stages(args.stages)
+    stages, spare = _stages(args.stages), _shares(args.spare)
     recipe = Recipe(
         stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, settle=args.settle,
         seed=args.seed,
@@ -114,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     teacher = Embedder(Bundle.load(args.teacher))
     training, held_out = load_faces(
         args.people, args.loose, args.photos,
-        exclude=args.exclude, spare=args.spare, teacher=teacher, cache=args.cache,
+        exclude=args.exclude, spare=spare, teacher=teacher, cache=args.cache,
     )  # fmt: skip
     if len(training) < recipe.batch:
         raise FaceError(f"There are {len(training)} faces to learn from, fewer than --batch.")

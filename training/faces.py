@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def load_faces(
     photos: Sequence[Path] = (),
     *,
     exclude: Path | None = None,
-    spare: float = 0.0,
+    spare: Mapping[str, float] = MappingProxyType({}),
     teacher: Embedder | None = None,
     cache: Path,
 ) -> tuple[FaceSet, FaceSet]:
@@ -60,15 +61,19 @@ def load_faces(
         loose: Roots of faces whose people are unknown.
         photos: The same, but of photos that are still to be searched for a face and aligned.
         exclude: Text file, a line each, of names as in :attr:`FaceSet.names` to leave out.
-        spare: Share of each of ``photos`` to leave out, so that something can be measured on it.
+        spare: By name of a root of ``photos``, the share to leave out, so that something can be
+            measured on it.
         teacher: Fills :attr:`FaceSet.targets`.
         cache: Folder for decoded crops and targets.
 
     Raises:
-        FaceError: A root holds no picture, or ``exclude`` names someone who is not in it.
+        FaceError: A root holds no picture, ``exclude`` names someone who is not in it, or
+            ``spare`` names no root of ``photos``.
     """
     if not (people or loose or photos):
         raise FaceError("No folder of faces was given.")
+    if strange := set(spare) - {root.name for root in photos}:
+        raise FaceError(f"There is no folder {min(strange)!r} among the photos to spare some of.")
     excluded = read_names(exclude)
     training: list[FaceSet] = []
     kept_back: list[FaceSet] = []
@@ -77,7 +82,7 @@ def load_faces(
         targets = teacher_targets(teacher, crops, cache=cache) if teacher else None
         if unknown := {name for name in excluded if name.startswith(f"{root.name}/")} - set(names):
             raise FaceError(f"{exclude} names {min(unknown)!r}, which is not in {root}.")
-        spared = spare if root in photos else 0.0
+        spared = spare.get(root.name, 0.0) if root in photos else 0.0
         wanted = np.array([name not in excluded and not held_out(name, spared) for name in names])
         back = np.array([root in people and held_out(name) for name in names])
         labels = np.full(len(names), 0 if root in people else LOOSE)

@@ -72,12 +72,14 @@ def test_spared_photos_are_those_the_groups_are_measured_on(tmp_path: Path) -> N
     for number in range(12):
         small = Image.open(portrait).reduce(2)
         small.save(root / f"40_1_0_{number}.jpg", quality=50 + number)
-    training, _ = load_faces([], [], [root], spare=0.5, cache=tmp_path / "cache")
+    training, _ = load_faces([], [], [root], spare={"utkface": 0.5}, cache=tmp_path / "cache")
     spared = {f"utkface/{path.name}" for path in utkface_facts(root, 0.5)}
     assert set(training.names) & spared == set()
     assert set(training.names) | spared == {f"utkface/40_1_0_{n}.jpg" for n in range(12)}
     assert 0 < len(spared) < 12
     assert len(utkface_facts(root)) == 12
+    with pytest.raises(FaceError, match="no folder 'utk' among the photos"):
+        load_faces([], [], [root], spare={"utk": 0.5}, cache=tmp_path / "cache")
 
 
 def test_an_empty_folder_is_named(tmp_path: Path) -> None:

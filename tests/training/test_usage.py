@@ -50,6 +50,8 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["reproduce", "batch_sizes"], "no experiment 'batch_sizes'"),
         (["distill", "--teacher", "x", "--stages", "64"], "--stages 64 is not like"),
         (["distill", "--teacher", "x", "--stages", "64:9,96:"], "--stages 64:9,96: is not like"),
+        (["distill", "--teacher", "x", "--spare", "0.25"], "--spare 0.25 is not like"),
+        (["distill", "--teacher", "x", "--spare", "a:0.1,b:1"], "--spare a:0.1,b:1 is not like"),
         (["publish", *PUBLISH, "--facts", "no.json"], "no file no.json"),
     ],
 )
