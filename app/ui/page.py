@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -28,6 +29,7 @@ enrolling keeps {kept}.</p></header>
 """
 
 _LOGIN = (
+    f"<style>{Path(__file__).with_name('login.css').read_text(encoding='utf-8')}</style>"
     "<strong>Face verification</strong><br>User is the name of your key, password the key itself."
 )
 
