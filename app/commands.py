@@ -222,4 +222,5 @@ def _in_words(rate: Rate) -> str:
     if rate.value <= 0:
         return f"at most {text.one_in(rate.high)} (95% interval; no stranger scored so high)"
     value, low, high = text.chances(rate)
-    return f"{value} (95% interval: {low} to {high})"
+    span = f"{low} to {high}" if rate.low > 0 else f"up to {high}"
+    return f"{value} (95% interval: {span})"

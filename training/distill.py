@@ -102,13 +102,18 @@ def _stages(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _shares(text: str) -> dict[str, float]:
-    try:
-        pairs = [part.rsplit(":", 1) for part in text.split(",") if part]
-        shares = {folder: float(share) for folder, share in pairs}
-    except ValueError:
-        shares = {text: math.nan}
-    if not all(0 <= share < 1 for share in shares.values()):
-        raise UsageError(f"--spare {text} is not like utkface:0.25 (folder:share below 1).")
+    shares: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        folder, _, share = part.rpartition(":")
+        try:
+            value = float(share)
+        except ValueError:
+            value = math.nan
+        if not (folder and 0 <= value < 1):
+            raise UsageError(f"--spare {text} is not like utkface:0.25 (folder:share below 1).")
+        if folder in shares:
+            raise UsageError(f"--spare names {folder!r} twice.")
+        shares[folder] = value
     return shares
 
 

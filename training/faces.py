@@ -124,6 +124,8 @@ def read_root(
         for path in paths
     ]
     rows = np.flatnonzero(found)
+    if not len(rows):
+        raise FaceError(f"No face was found in the {len(paths):,} pictures of {root}.")
     return crops[rows] if len(rows) < len(paths) else crops, [names[row] for row in rows]
 
 

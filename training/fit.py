@@ -86,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
     job.extra = keep_teacher(args, task.preprocessing, job.recipe)
     job.settings |= {
         "keep_teacher": str(args.keep_teacher),
-        "keep_faces": [str(folder) for folder in (*args.keep_faces, *args.keep_photos)],
+        "keep_faces": [str(folder) for folder in args.keep_faces],
+        "keep_photos": [str(folder) for folder in args.keep_photos],
         "keep_weight": args.keep_weight,
     }
     if args.resume and (args.out / "last.pt").is_file():

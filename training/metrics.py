@@ -31,7 +31,10 @@ def d_prime(sample: Sample) -> float:
 
 
 def equal_error_rate(sample: Sample) -> float:
-    """Where false matches and false non-matches are equally frequent; NaN without either kind."""
+    """Where false matches and non-matches are equally frequent, by the rule of the FVC contests.
+
+    NaN without pairs of both kinds.
+    """
     if not (sample.genuine.any() and sample.impostor.any()):
         return float("nan")
     return equal_error(sample)[0]
@@ -132,10 +135,12 @@ def _bootstrap(
     asked = weights @ np.bincount(labels[retrieved.queries], minlength=people)
     recalls = weights @ hits / asked.clip(min=1e-9)[:, None]
     genuine, impostor = _reweighted(counts, weights)
+    whole = equal_errors(*_reweighted(counts, np.ones((1, people))))
     draws = {
         **{f"R@{k}": recalls[:, column] for column, k in enumerate(retrieved.ks)},
         "d_prime": d_primes(genuine, impostor, scores),
-        "eer": equal_errors(genuine, impostor),
+        # The value follows the rule of the contests, the draws a straight line between bins.
+        "eer": (values["eer"] + equal_errors(genuine, impostor) - whole).clip(0, 1),
         **{
             f"fnmr@{fmr:g}": [_fnmr(*pair, fmr) for pair in zip(genuine, impostor, strict=True)]
             for fmr in FMRS

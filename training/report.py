@@ -145,8 +145,9 @@ def _pictures(
     alike, apart = worst_pairs(after, labels, WORST_SHOWN)
     page.figure(
         plots.pair_grid(images, alike, "different classes, highest scores"),
-        "The worst impostor pairs.",
+        "The worst impostor pairs, at most one of any two classes.",
     )
     page.figure(
-        plots.pair_grid(images, apart, "same class, lowest scores"), "The worst genuine pairs."
+        plots.pair_grid(images, apart, "same class, lowest scores"),
+        "The worst genuine pairs, at most one a class.",
     )

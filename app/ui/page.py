@@ -30,7 +30,8 @@ enrolling keeps {kept}.</p></header>
 
 _LOGIN = (
     f"<style>{Path(__file__).with_name('login.css').read_text(encoding='utf-8')}</style>"
-    "<strong>Face verification</strong><br>User is the name of your key, password the key itself."
+    "<strong role='heading' aria-level='1'>Face verification</strong><br>"
+    "User is the name of your key, password the key itself."
 )
 
 CLOSED = ("/gradio_api/file={path:path}", "/gradio_api/file/{path:path}", "/file={path:path}",

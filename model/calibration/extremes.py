@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.calibration.scores import Collection, Progress, from_grid, tiles
+from model.calibration.scores import Collection, Progress, Tile, from_grid, tiles
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ def worst_pairs(
 ) -> tuple[list[ScoredPair], list[ScoredPair]]:
     """The ``count`` highest stranger pairs and lowest same-person pairs.
 
-    At most one pair is shown of any two people, so that one person does not fill the list.
+    At most one pair is shown of any two people (or one, or two classes of anything), so that
+    one person does not fill the list.
 
     Returns:
         ``(false matches, false non-matches)``, worst first.
@@ -34,13 +35,7 @@ def worst_pairs(
     for tile in tiles(collection, progress):
         mated = collection.person[tile.rows] == collection.person[tile.cols]
         for found, chosen, sign in ((alike, ~mated, -1), (unlike, mated, 1)):
-            rows = np.flatnonzero(chosen)
-            # More than are shown, because several may be of the same two people.
-            wanted = min(len(rows), 20 * count)
-            if wanted == 0:
-                continue
-            key = sign * tile.index[rows]
-            rows = rows[np.argpartition(key, wanted - 1)[:wanted]]
+            rows = _first(tile, collection, np.flatnonzero(chosen), sign, count)
             found.extend(
                 zip(
                     (sign * tile.index[rows]).tolist(),
@@ -50,6 +45,21 @@ def worst_pairs(
                 )
             )
     return _first_of_each(collection, alike, count), _first_of_each(collection, unlike, count)
+
+
+def _first(
+    tile: Tile, collection: Collection, rows: np.ndarray, sign: int, count: int
+) -> np.ndarray:
+    """So many of a tile's pairs, the worst, that they are of ``count`` couples or all there are."""
+    key = sign * tile.index[rows]
+    wanted = 20 * count
+    while wanted < len(rows):
+        chosen = rows[np.argpartition(key, wanted - 1)[:wanted]]
+        couples = np.stack([collection.person[side[chosen]] for side in (tile.rows, tile.cols)])
+        if np.unique(couples, axis=1).shape[1] >= count:
+            return chosen
+        wanted *= 4
+    return rows
 
 
 def _first_of_each(

@@ -90,10 +90,12 @@ def d_primes(genuine: np.ndarray, impostor: np.ndarray, scores: np.ndarray) -> n
 
 
 def equal_errors(genuine: np.ndarray, impostor: np.ndarray) -> np.ndarray:
-    """EER of many samples ``(R, bins)``, between the bins on a straight line."""
+    """EER of many samples ``(R, bins)``, between the bins on a straight line; NaN of empty ones."""
+    # A threshold below all bins and one above them: so the two rates always cross.
+    below = np.zeros((len(genuine), 1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        fnmr = genuine.cumsum(axis=1)[:, :-1] / genuine.sum(axis=1, keepdims=True)
-        fmr = 1 - impostor.cumsum(axis=1)[:, :-1] / impostor.sum(axis=1, keepdims=True)
+        fnmr = np.hstack([below, genuine.cumsum(axis=1)]) / genuine.sum(axis=1, keepdims=True)
+        fmr = 1 - np.hstack([below, impostor.cumsum(axis=1)]) / impostor.sum(axis=1, keepdims=True)
     after = np.argmax(fmr <= fnmr, axis=1).clip(1)
     rows = np.arange(len(after))
     gap = [fmr[rows, at] - fnmr[rows, at] for at in (after - 1, after)]

@@ -243,6 +243,9 @@ def test_a_missing_model_is_told_apart(settings: Settings, files: dict[str, str]
 
 
 def test_what_needs_no_model_loads_none(settings: Settings) -> None:
-    code = "import sys; from app import cli; cli.main(sys.argv[1:]); print('torch' in sys.modules)"
+    code = (
+        "import sys; from app import cli, commands; cli.main(sys.argv[1:]); "
+        "print({'torch', 'gradio'} & {*sys.modules})"
+    )
     done = process("-c", code, "keys", "list", "--data", str(settings.data))
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "set()"

@@ -149,3 +149,30 @@ def test_worst_pairs_are_the_extremes_and_name_the_callers_rows(photos) -> None:
     assert all(labels[p.first] != labels[p.second] for p in alike)
     assert all(labels[p.first] == labels[p.second] for p in unlike)
     assert len({frozenset((labels[p.first], labels[p.second])) for p in alike}) == 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_worst_pairs_are_the_worst_of_each_couple_however_many_photos_they_have(seed: int) -> None:
+    """Two classes that are one, and photos in a wrong class, have hundreds of bad pairs each."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(12), 30)
+    centres = rng.normal(size=(12, 8))
+    centres[1] = centres[0]
+    vectors = centres[labels] + 0.5 * rng.normal(size=(360, 8))
+    vectors[[30, 31, 100]] = -vectors[[30, 31, 100]]
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    matrix = vectors @ vectors.T
+    expected: dict[bool, list[float]] = {True: [], False: []}
+    for first in range(12):
+        for second in range(first, 12):
+            scores = matrix[np.ix_(labels == first, labels == second)]
+            if first == second:
+                expected[True].append(scores[np.triu_indices(30, 1)].min())
+            else:
+                expected[False].append(scores.max())
+    alike, unlike = worst_pairs(vectors, labels, 8)
+    for found, wanted in (
+        (alike, sorted(expected[False], reverse=True)),
+        (unlike, sorted(expected[True])),
+    ):
+        np.testing.assert_allclose([pair.score for pair in found], wanted[:8], atol=1e-5)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.calibration.scores import Sample
+from model.calibration.summary import equal_errors
 from training import metrics
 from training.retrieval import KS, recall
 
@@ -157,6 +158,43 @@ def test_intervals_of_a_collapsed_network_are_those_of_a_plain_bootstrap() -> No
         entry = found[name]
         assert entry["low"] == pytest.approx(low, abs=0.15 * (high - low)), name
         assert entry["high"] == pytest.approx(high, abs=0.15 * (high - low)), name
+
+
+@pytest.mark.parametrize(
+    ("vectors", "labels", "eer"),
+    [
+        (np.eye(4)[[0] * 12], np.repeat(np.arange(4), 3), 0.5),
+        (np.eye(4)[[0, 0]], np.array([0, 0]), None),
+        (np.eye(4)[[0] * 20 + [1, 2]], np.arange(22) % 6, None),
+    ],
+    ids=["all equal", "one pair", "ties at the top"],
+)
+def test_intervals_of_a_wholly_collapsed_network(
+    vectors: np.ndarray, labels: np.ndarray, eer: float | None
+) -> None:
+    entry = metrics.evaluate(vectors.astype(np.float32), labels, replicates=100)["metrics"]["eer"]
+    if eer is not None:
+        assert entry["value"] == entry["low"] == entry["high"] == eer
+    elif np.isfinite(entry["value"]):
+        assert entry["low"] <= entry["value"] <= entry["high"]
+        assert entry["high"] > entry["low"]
+
+
+@given(st.integers(0, 10_000), st.integers(2, 7))
+@settings(deadline=None, max_examples=80)
+def test_equal_errors_lie_where_the_rates_cross(seed: int, bins: int) -> None:
+    """Against a walk along the line of thresholds, of few bins with many ties."""
+    rng = np.random.default_rng(seed)
+    genuine, impostor = rng.integers(0, 4, (2, bins))
+    genuine[0] += 1
+    impostor[-1] += 1
+    fnmr = np.r_[0, genuine.cumsum()] / genuine.sum()
+    fmr = np.r_[impostor[::-1].cumsum()[::-1], 0] / impostor.sum()
+    steps = np.linspace(0, bins, 20_001)
+    gaps = abs(np.interp(steps, range(bins + 1), fmr) - np.interp(steps, range(bins + 1), fnmr))
+    crossing = np.interp(steps[gaps.argmin()], range(bins + 1), fmr)
+    found = equal_errors(genuine[None].astype(float), impostor[None].astype(float))[0]
+    assert found == pytest.approx(crossing, abs=2e-3)
 
 
 def test_ten_folds_by_hand() -> None:

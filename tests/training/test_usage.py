@@ -52,6 +52,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["distill", "--teacher", "x", "--stages", "64:9,96:"], "--stages 64:9,96: is not like"),
         (["distill", "--teacher", "x", "--spare", "0.25"], "--spare 0.25 is not like"),
         (["distill", "--teacher", "x", "--spare", "a:0.1,b:1"], "--spare a:0.1,b:1 is not like"),
+        (["distill", "--teacher", "x", "--spare", "a:0.1,a:0.2"], "--spare names 'a' twice"),
         (["publish", *PUBLISH, "--facts", "no.json"], "no file no.json"),
     ],
 )
@@ -91,6 +92,7 @@ def test_resuming_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--proxy-init", "class_mean"], "proxy_init"),
         (["--keep-weight", "0.5"], "keep_weight"),
         (["--keep-faces", "others"], "keep_faces"),
+        (["--keep-photos", "others"], "keep_photos"),
     ):
         assert main([*command, *words, "--resume"]) == 2
         assert f"another {differs}:" in capsys.readouterr().err
