@@ -125,7 +125,7 @@ def read_root(
     ]
     rows = np.flatnonzero(found)
     if not len(rows):
-        raise FaceError(f"No face was found in the {len(paths):,} pictures of {root}.")
+        raise FaceError(f"No face was found in any picture of {root}.")
     return crops[rows] if len(rows) < len(paths) else crops, [names[row] for row in rows]
 
 

@@ -165,3 +165,10 @@ def test_ema_against_the_definition() -> None:
         expected = keep * expected + (1 - keep) * net[0].weight.detach()
     torch.testing.assert_close(ema.net[0].weight, expected)
     assert ema.net[1].num_batches_tracked == net[1].num_batches_tracked
+
+
+def test_photos_without_a_face_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "blank").mkdir()
+    Image.new("RGB", (64, 64)).save(tmp_path / "blank" / "1.png")
+    with pytest.raises(FaceError, match="No face was found in any picture of"):
+        load_faces([], [], [tmp_path / "blank"], cache=tmp_path / "cache")
