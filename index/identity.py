@@ -103,9 +103,16 @@ def _recognise(
             ) from error
     stored = read_meta(connection, "model_id")
     if model_id is not None and model_id != stored:
+        held = connection.execute("SELECT 1 FROM photos LIMIT 1").fetchone()
+        remedy = (
+            "Use that model, or enroll everyone again in a new gallery."
+            if held
+            else f"No photo is stored in it: delete the folder {database.path.parent} while no "
+            "program uses it, and start again."
+        )
         raise BundleMismatch(
-            f"The gallery {database.path} holds embeddings of the model {stored}, the loaded "
-            f"model is {model_id}. Use that model, or enroll everyone again in a new gallery.",
+            f"The gallery {database.path} is for embeddings of the model {stored}, the loaded "
+            f"model is {model_id}. {remedy}",
             gallery=stored,
             model=model_id,
         )
