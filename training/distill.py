@@ -54,6 +54,20 @@ def validate(
     }
 
 
+def note_progress(
+    job: Distillation, held_out: FaceSet, matrix: Tensor, train_distance: float
+) -> None:
+    """Add a row to the run's history and print it."""
+    size = job.recipe.size_at(job.step)
+    row = {
+        "step": job.step, "images": job.step * job.recipe.batch, "size": size,
+        "hours": round(job.seconds / 3600, 3), "train_distance": train_distance,
+        **validate(job.ema.net, held_out, matrix, size, job.preprocessing),
+    }  # fmt: skip
+    tqdm.write(" ".join(f"{key} {value:.4g}" for key, value in row.items()))
+    job.history.append(row)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
     parser.add_argument("--teacher", type=Path, required=True, help="bundle of the teacher")
@@ -154,20 +168,14 @@ def run(args: argparse.Namespace) -> int:
         total=recipe.steps, initial=job.step, unit="step", mininterval=10, disable=not leader
     )
     distances: list[float] = []
+    if leader and not job.history:
+        note_progress(job, held_out, matrix, math.nan)
     while job.step < recipe.steps:
         rows = batch_rows(job.step, recipe.batch, len(training), recipe.seed)
         distances.append(job.train_step(training.crops[rows], targets[rows]))
         bar.update()
         if leader and (job.step % args.every == 0 or job.step == recipe.steps):
-            size = recipe.size_at(job.step)
-            figures = validate(job.ema.net, held_out, matrix, size, preprocessing)
-            row = {
-                "step": job.step, "images": job.step * recipe.batch, "size": size,
-                "hours": round(job.seconds / 3600, 3),
-                "train_distance": float(np.mean(distances)), **figures,
-            }  # fmt: skip
-            tqdm.write(" ".join(f"{key} {value:.4g}" for key, value in row.items()))
-            job.history.append(row)
+            note_progress(job, held_out, matrix, float(np.mean(distances)))
             job.save(last)
             write_csv(args.out / "metrics.csv", job.history)
             distances.clear()

@@ -82,7 +82,9 @@ def test_the_student_comes_closer_to_the_teacher(world: Path, tmp_path: Path) ->
     assert main(command(world, tmp_path / "run", "--stages", "48:480", "--every", "20")) == 0
     with (tmp_path / "run" / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert float(rows[-1]["train_distance"]) < float(rows[0]["train_distance"]) - 0.03
+    assert [row["step"] for row in rows[:2]] == ["0", "20"]
+    assert float(rows[-1]["train_distance"]) < float(rows[1]["train_distance"]) - 0.03
+    assert float(rows[-1]["distance"]) < float(rows[0]["distance"])
     assert Bundle.load(tmp_path / "run" / "bundle").preprocessing.input_size == 48
 
 
