@@ -41,11 +41,12 @@ MOST_LOOKERS = 8
 def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
     """How many look at photos, and how many threads the network gets.
 
-    Looking takes several times as long as the network, so every processor looks. The network on
-    as many threads would have each of them wait for a processor before a batch is done.
+    Looking takes about as long as the network, so each gets half of the processors: with more
+    threads than processors, each waits for one before a batch is done.
     """
     count = processors()
-    return asked or min(MOST_LOOKERS, count), max(1, count // 3)
+    threads = max(1, count // 2)
+    return asked or max(1, min(MOST_LOOKERS, count - threads)), threads
 
 
 @dataclass(frozen=True, eq=False)

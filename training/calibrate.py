@@ -16,8 +16,8 @@ from model.calibration.check import PromiseCheck, check_promises
 from model.calibration.extremes import worst_pairs
 from model.errors import CalibrationError
 from model.types import Rate
-from training.calibration_data import embed_photos, photo_quality, read_groups
-from training.calibration_report import write_report
+from training.calibration_data import Photos, embed_photos, photo_quality, read_groups
+from training.calibration_report import Pictures, write_report
 from training.datasets import DATASETS
 from training.score_files import read_bob, read_pyeer
 
@@ -48,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="columns name,group: a person (folder) or photo (folder/file) each",
     )
+    parser.add_argument(
+        "--corrections",
+        type=Path,
+        metavar="CSV",
+        help="columns name,person: names that are wrong, and whose photo it is (empty: leave out)",
+    )
     parser.add_argument("--no-quality", action="store_true", help="do not split by photo quality")
     parser.add_argument(
         "--max-photos",
@@ -70,12 +76,11 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         return _check(args)
     bundle = Bundle.load(args.bundle)
-    photos = embed_photos(bundle, args.data, root=args.root, part=args.part, cache=args.cache)
-    labels = photos.table.labels[photos.rows]
+    photos = _photos(args, bundle)
     with _bar("pairs") as bar:
         calibration = Calibration.fit(
             photos.embeddings,
-            labels,
+            photos.labels,
             model_id=bundle.model_id,
             quality=None if args.no_quality else photo_quality(photos),
             groups=read_groups(args.groups, photos) if args.groups else None,
@@ -88,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
     pictures = None
     if not args.no_pictures:
         with _bar("worst pairs") as bar:
-            found = worst_pairs(photos.embeddings, labels, WORST_SHOWN, bar.show)
-        pictures = photos.crops.pixels[photos.rows], found
+            worst = worst_pairs(photos.embeddings, photos.labels, WORST_SHOWN, bar.show)
+        pictures = Pictures(photos.crops.pixels[photos.rows], photos.names, *worst)
     _finish(calibration, args.out, bundle.name, pictures)
     if not args.dry_run:
         bundle.with_calibration(calibration)
@@ -113,6 +118,17 @@ def promise_table(checks: tuple[PromiseCheck, ...]) -> str:
     return "\n".join(lines)
 
 
+def _photos(args: argparse.Namespace, bundle: Bundle) -> Photos:
+    return embed_photos(
+        bundle,
+        args.data,
+        root=args.root,
+        part=args.part,
+        cache=args.cache,
+        corrections=args.corrections,
+    )
+
+
 def _check(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.check)
     if bundle.calibration is None:
@@ -120,12 +136,12 @@ def _check(args: argparse.Namespace) -> int:
             f"{bundle.path} has no calibration to check. Make one: python -m training calibrate "
             f"--bundle {bundle.path} --data ..."
         )
-    photos = embed_photos(bundle, args.data, root=args.root, part=args.part, cache=args.cache)
+    photos = _photos(args, bundle)
     with _bar("pairs") as bar:
         checks = check_promises(
             bundle.calibration,
             photos.embeddings,
-            photos.table.labels[photos.rows],
+            photos.labels,
             seed=args.seed,
             max_photos=args.max_photos or None,
             progress=bar.show,
@@ -163,7 +179,7 @@ def _from_scores(args: argparse.Namespace) -> int:
     return 0
 
 
-def _finish(calibration: Calibration, out: Path, name: str, pictures: tuple | None) -> None:
+def _finish(calibration: Calibration, out: Path, name: str, pictures: Pictures | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     calibration.save(out / "calibration.json")
     write_report(out / "report.html", calibration, name, pictures)

@@ -14,6 +14,7 @@ from model.bundle import Bundle
 from model.embedder import Embedder
 from model.errors import CalibrationError
 from model.quality import judge
+from training.corrections import corrected
 from training.crops import Crops, crop_photos
 from training.datasets import DATASETS, Table, lfw
 from training.datasets import load as load_dataset
@@ -24,17 +25,42 @@ BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class Photos:
-    """Embedded photos of a labelled collection; those without a face are left out."""
+    """Embedded photos of a labelled collection; those without a face are left out.
+
+    Attributes:
+        table: The whole collection.
+        crops: The face of each of its photos.
+        rows: Which of them were embedded.
+        labels: Whose photo each of these is, wrong names set right.
+        embeddings: Their unit vectors, float32 ``(len(rows), D)``.
+        fingerprint: Hash of their crops.
+        protocol: In words, which photos these are.
+    """
 
     table: Table
     crops: Crops
     rows: np.ndarray
+    labels: np.ndarray
     embeddings: np.ndarray
     fingerprint: str
     protocol: str
 
+    @property
+    def names(self) -> list[str]:
+        """Person and file of each row, as files of groups and corrections call a photo."""
+        table = self.table
+        return [f"{table.names[table.labels[row]]}/{table.paths[row].name}" for row in self.rows]
 
-def embed_photos(bundle: Bundle, data: str, *, root: Path, part: str | None, cache: Path) -> Photos:
+
+def embed_photos(
+    bundle: Bundle,
+    data: str,
+    *,
+    root: Path,
+    part: str | None,
+    cache: Path,
+    corrections: Path | None = None,
+) -> Photos:
     """Find, align and embed the photos of a dataset; vectors are cached by content.
 
     Args:
@@ -43,6 +69,7 @@ def embed_photos(bundle: Bundle, data: str, *, root: Path, part: str | None, cac
         root: Where named datasets lie.
         part: ``DevTrain`` or ``DevTest`` for these people of LFW, None for everyone.
         cache: Folder for crops and vectors.
+        corrections: CSV of names that are wrong; see :func:`training.corrections.corrected`.
     """
     table = load_dataset(data, root) if data in DATASETS else load_dataset("folder", data)
     if not (table.faces or table.aligned):
@@ -52,6 +79,11 @@ def embed_photos(bundle: Bundle, data: str, *, root: Path, part: str | None, cac
     rows = wanted[crops.found[wanted]]
     if not len(rows):
         raise CalibrationError(f"In none of the {len(wanted):,} photos of {root} a face was found.")
+    lost, labels, mended = len(wanted) - len(rows), table.labels, ""
+    if corrections is not None:
+        right = corrected(table, corrections)
+        labels, mended = right.labels, f"{right.in_words(rows)}; "
+        rows = rows[right.kept[rows]]
     digest = hashlib.sha256()
     for start in range(0, len(rows), BLOCK):
         digest.update(np.ascontiguousarray(crops.pixels[rows[start : start + BLOCK]]))
@@ -66,11 +98,11 @@ def embed_photos(bundle: Bundle, data: str, *, root: Path, part: str | None, cac
             np.save(partial, np.concatenate(vectors))
     people = f" {part}" if part else ""
     protocol = (
-        f"{table.name}{people}: {len(rows):,} photos of {len(set(table.labels[rows])):,} people, "
-        f"{len(wanted) - len(rows):,} photos without a face left out; all pairs; thresholds chosen "
+        f"{table.name}{people}: {len(rows):,} photos of {len(set(labels[rows])):,} people, "
+        f"{lost:,} photos without a face left out; {mended}all pairs; thresholds chosen "
         "on one half of the people, rates measured on the other"
     )
-    return Photos(table, crops, rows, np.load(file), fingerprint, protocol)
+    return Photos(table, crops, rows, labels[rows], np.load(file), fingerprint, protocol)
 
 
 def photo_quality(photos: Photos) -> np.ndarray | None:
@@ -93,11 +125,7 @@ def read_groups(path: Path, photos: Photos) -> list[str]:
         if not {"name", "group"} <= set(reader.fieldnames or ()):
             raise CalibrationError(f"{path} needs the columns name and group in its first line.")
         given = {row["name"]: (row["group"] or "").strip() for row in reader}
-    groups = []
-    for row in photos.rows:
-        file = photos.table.paths[row]
-        person = photos.table.names[photos.table.labels[row]]
-        groups.append(given.get(f"{person}/{file.name}", given.get(person, "")))
+    groups = [given.get(name, given.get(name.rpartition("/")[0], "")) for name in photos.names]
     if not any(groups):
         raise CalibrationError(
             f"No name in {path} is a person (folder) or photo (folder/file) of the data."

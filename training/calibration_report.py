@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -24,7 +25,21 @@ from training.calibration_plots import (
     supported_targets,
 )
 
-Pictures = tuple[np.ndarray, tuple[Sequence[ScoredPair], Sequence[ScoredPair]]]
+
+class Pictures(NamedTuple):
+    """Photos to show beside the figures.
+
+    Attributes:
+        crops: Aligned faces, uint8 ``(N, 112, 112, 3)``.
+        names: Person and file of each.
+        alike: The worst false matches among them.
+        unlike: The worst false non-matches.
+    """
+
+    crops: np.ndarray
+    names: Sequence[str]
+    alike: Sequence[ScoredPair]
+    unlike: Sequence[ScoredPair]
 
 
 def write_report(
@@ -36,8 +51,7 @@ def write_report(
         path: The HTML file.
         calibration: What to show.
         name: Name of the model.
-        pictures: Aligned crops uint8 ``(N, 112, 112, 3)`` and the worst false matches and
-            false non-matches among them. They are embedded in the file.
+        pictures: The pairs it gets most wrong; they are embedded in the file.
     """
     sections = [
         _overview(calibration),
@@ -214,18 +228,27 @@ def _groups(calibration: Calibration) -> str:
 def _worst(pictures: Pictures | None) -> str:
     if pictures is None:
         return ""
-    crops, lists = pictures
     parts = []
-    for title, pairs in zip(("Strangers most alike", "One person least alike"), lists, strict=True):
-        shown = "".join(
-            f'<figure class="pair">{_image(crops[pair.first])}{_image(crops[pair.second])}'
-            f"<figcaption>{pair.score:.3f}</figcaption></figure>"
-            for pair in pairs
-        )
+    for title, pairs in (
+        ("Strangers most alike", pictures.alike),
+        ("One person least alike", pictures.unlike),
+    ):
+        shown = "".join(_pair(pictures, pair) for pair in pairs)
         parts.append(f'<h3>{title}</h3><div class="pairs">{shown}</div>')
     return (
-        "<h2>Worst pairs</h2><p>Often these are mistakes in the labels, not of the model. The "
-        "photos are inside this file: keep it where the photos may be kept.</p>" + "".join(parts)
+        "<h2>Worst pairs</h2><p>Often these are mistakes in the labels, not of the model; "
+        "<code>--corrections</code> takes a list of them. The photos are inside this file: keep "
+        "it where the photos may be kept.</p>" + "".join(parts)
+    )
+
+
+def _pair(pictures: Pictures, pair: ScoredPair) -> str:
+    rows = pair.first, pair.second
+    faces = "".join(_image(pictures.crops[row]) for row in rows)
+    names = "<br>".join(escape(pictures.names[row]) for row in rows)
+    return (
+        f'<figure class="pair">{faces}<figcaption><b>{pair.score:.3f}</b><br>{names}'
+        "</figcaption></figure>"
     )
 
 

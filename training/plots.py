@@ -46,7 +46,9 @@ def score_histograms(samples: Mapping[str, Sample]) -> Figure:
             )  # fmt: skip
         axes.set(title=f"{title}: d' = {metrics.d_prime(sample):.2f}", xlabel="cosine similarity")
         axes.set(ylabel="density", xlim=(-0.6, 1))
-        axes.legend(frameon=False)
+        axes.legend(
+            frameon=False, fontsize=9, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15)
+        )
     return result
 
 

@@ -28,6 +28,7 @@ from model.errors import BundleError
 from model.quality import judge
 from training import metrics, plots
 from training.card import Figures, write_card
+from training.corrections import corrected
 from training.crops import Crops, crop_photos
 from training.datasets import Table, lfw
 from training.errors import UsageError
@@ -114,17 +115,19 @@ def _rows(root: Path, table: Table, crops: Crops, part: str) -> np.ndarray:
 def _calibrate(
     root: Path, table: Table, crops: Crops, vectors: np.ndarray, model_id: str
 ) -> Calibration:
-    rows = _rows(root, table, crops, "DevTrain")
+    right = corrected(table, lfw.CORRECTIONS)
+    found = _rows(root, table, crops, "DevTrain")
+    rows = found[right.kept[found]]
     measured = [
         {name: float(column[row]) for name, column in crops.measures.items()} for row in rows
     ]
     return Calibration.fit(
         vectors[rows],
-        table.labels[rows],
+        right.labels[rows],
         model_id=model_id,
         quality=np.array([judge(measures).score for measures in measured]),
-        protocol=f"LFW peopleDevTrain, {len(rows):,} photos, all pairs; thresholds chosen on one "
-        "half of the people, rates measured on the other",
+        protocol=f"LFW peopleDevTrain, {len(rows):,} photos ({right.in_words(found)}), all pairs; "
+        "thresholds chosen on one half of the people, rates measured on the other",
         data_fingerprint=crops.fingerprint,
     )
 

@@ -140,6 +140,33 @@ def test_a_dry_run_leaves_the_bundle_alone(tmp_path: Path, work: Path) -> None:
     assert "<img" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
+def test_wrong_names_are_set_right_before_measuring(tmp_path: Path, work: Path) -> None:
+    """Half of one person's photos under another name: false matches, until they are corrected."""
+    people = tmp_path / "people"
+    draw_people(people, 0, noise=30)
+    (people / "celeba" / "twice").mkdir()
+    (people / "celeba" / "000" / "0.png").rename(people / "celeba" / "twice" / "0.png")
+    (tmp_path / "wrong.csv").write_text("name,person\ntwice,000\n001/0.png,\n")
+    small_bundle(tmp_path / "bundle")
+    words = [
+        "--bundle", str(tmp_path / "bundle"), "--data", "celeba", "--root", str(people),
+        "--dry-run", "--out", str(tmp_path / "out"),
+    ]  # fmt: skip
+    assert calibrate(work, *words) == 0
+    before = Calibration.load(tmp_path / "out" / "calibration.json")
+    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "twice/0.png" in report
+    assert before.people == PEOPLE + 1
+    assert calibrate(work, *words, "--corrections", str(tmp_path / "wrong.csv")) == 0
+    after = Calibration.load(tmp_path / "out" / "calibration.json")
+    assert (after.people, after.photos) == (PEOPLE, PEOPLE * PHOTOS - 1)
+    assert "by wrong.csv, photos given to another person: 1, left out: 1" in after.protocol
+    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "twice/0.png" not in report.partition("One person least alike")[0]
+    (tmp_path / "wrong.csv").write_text("name,person\nnobody,000\n")
+    assert calibrate(work, *words, "--corrections", str(tmp_path / "wrong.csv")) == 3
+
+
 def test_scores_of_other_tools_are_calibrated(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     genuine, impostor = rng.normal(40, 8, 900), rng.normal(10, 8, 9000)

@@ -1,0 +1,90 @@
+"""Wrong names in a collection, set right before it is measured on.
+
+Even well-known collections hold one person under two names and one photo filed twice. Such pairs
+count as false matches, and it takes few of them to spoil the rates of rare ones. The mistakes
+are written down in a CSV file, with what is right, so that a reader can check every one.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from training.datasets.table import DatasetError, Table
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """Whose photos those of a collection are.
+
+    Attributes:
+        labels: int64 ``(N,)``, like those of its table.
+        kept: bool ``(N,)``, False for photos nobody knows the person of.
+        moved: bool ``(N,)``, True for photos given to another person.
+        source: Name of the file of corrections.
+    """
+
+    labels: np.ndarray
+    kept: np.ndarray
+    moved: np.ndarray
+    source: str
+
+    def in_words(self, rows: np.ndarray) -> str:
+        """What was done to some of the photos, for the record."""
+        return (
+            f"by {self.source}, photos given to another person: {self.moved[rows].sum():,}, "
+            f"left out: {(~self.kept[rows]).sum():,}"
+        )
+
+
+def corrected(table: Table, file: Path) -> Corrected:
+    """Set a collection's names right.
+
+    Args:
+        table: Photos in a folder a person.
+        file: CSV with the columns ``name``, a person (folder) or photo (folder/file), and
+            ``person``, whose folder it belongs to; empty when nobody knows, and it is left out.
+            What is said of a photo goes before what is said of its folder.
+
+    Raises:
+        DatasetError: The file is no such list, or names someone who is not in the collection.
+    """
+    given = _read(file)
+    number = {name: label for label, name in enumerate(table.names)}
+    for person in filter(None, given.values()):
+        if person not in number:
+            raise DatasetError(f"{file} names the person {person!r}, who is not in {table.name}.")
+        if person in given:
+            raise DatasetError(f"{file} takes {person!r} for right and for wrong; choose one.")
+    labels, kept, unused = table.labels.copy(), np.ones(len(table), bool), set(given)
+    for row, path in enumerate(table.paths):
+        person = table.names[table.labels[row]]
+        photo = f"{person}/{path.name}"
+        right = given.get(photo, given.get(person, person))
+        kept[row] = bool(right)
+        labels[row] = number.get(right, labels[row])
+        unused -= {person, photo}
+    if unused:
+        raise DatasetError(f"{file} corrects {min(unused)!r}, which is not in {table.name}.")
+    moved = labels != table.labels
+    return Corrected(labels, kept, moved, file.name)
+
+
+def _read(file: Path) -> dict[str, str]:
+    if not file.is_file():
+        raise DatasetError(f"There is no file {file}. Corrections are a CSV with name,person.")
+    with file.open(newline="", encoding="utf-8-sig") as lines:
+        reader = csv.DictReader(lines)
+        if not {"name", "person"} <= set(reader.fieldnames or ()):
+            raise DatasetError(f"{file} needs the columns name and person in its first line.")
+        given: dict[str, str] = {}
+        for row in reader:
+            name, person = ((row[column] or "").strip() for column in ("name", "person"))
+            if not name or name in given:
+                problem = f"names {name!r} twice" if name else "has no name"
+                raise DatasetError(f"{file} {problem} in line {reader.line_num}.")
+            given[name] = person
+    return given
