@@ -41,12 +41,13 @@ MOST_LOOKERS = 8
 def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
     """How many look at photos, and how many threads the network gets.
 
-    Looking takes about as long as the network, so each gets half of the processors: with more
-    threads than processors, each waits for one before a batch is done.
+    With the shipped model on a CPU both take about as long, so each gets half of the processors,
+    up to `MOST_LOOKERS`; with more threads than processors each would wait for one before a batch
+    is done. A lighter network, or one on a GPU, leaves room for more who look.
     """
     count = processors()
-    threads = max(1, count // 2)
-    return asked or max(1, min(MOST_LOOKERS, count - threads)), threads
+    half = max(1, min(MOST_LOOKERS, count // 2))
+    return asked or min(MOST_LOOKERS, count - count // 2), half
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.scores:
+        if args.groups or args.corrections:
+            raise CalibrationError(
+                "Scores come without names: --groups and --corrections need photos."
+            )
         return _from_scores(args)
     if not args.data:
         raise CalibrationError("Say which photos to measure on: --data FOLDER or --data lfw.")

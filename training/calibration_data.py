@@ -47,7 +47,7 @@ class Photos:
 
     @property
     def names(self) -> list[str]:
-        """Person and file of each row, as files of groups and corrections call a photo."""
+        """Person, as filed, and file of each row: what lists of groups and corrections say."""
         table = self.table
         return [f"{table.names[table.labels[row]]}/{table.paths[row].name}" for row in self.rows]
 
@@ -74,16 +74,12 @@ def embed_photos(
     table = load_dataset(data, root) if data in DATASETS else load_dataset("folder", data)
     if not (table.faces or table.aligned):
         raise CalibrationError(f"{data} has no photos of people to calibrate a face model on.")
+    right = corrected(table, corrections) if corrections else None
     crops = crop_photos(table.paths, aligned=table.aligned, cache=cache)
     wanted = _rows(table, data, root, part)
     rows = wanted[crops.found[wanted]]
     if not len(rows):
         raise CalibrationError(f"In none of the {len(wanted):,} photos of {root} a face was found.")
-    lost, labels, mended = len(wanted) - len(rows), table.labels, ""
-    if corrections is not None:
-        right = corrected(table, corrections)
-        labels, mended = right.labels, f"{right.in_words(rows)}; "
-        rows = rows[right.kept[rows]]
     digest = hashlib.sha256()
     for start in range(0, len(rows), BLOCK):
         digest.update(np.ascontiguousarray(crops.pixels[rows[start : start + BLOCK]]))
@@ -96,13 +92,18 @@ def embed_photos(
         vectors = [embedder.embed(np.asarray(crops.pixels[rows[at : at + BLOCK]])) for at in blocks]
         with made_whole(file) as partial:
             np.save(partial, np.concatenate(vectors))
+    embeddings, labels, mended = np.load(file), table.labels, ""
+    lost = len(wanted) - len(rows)
+    if right:
+        labels, mended, kept = right.labels, f"{right.in_words(rows)}; ", right.kept[rows]
+        rows, embeddings = rows[kept], embeddings[kept]
     people = f" {part}" if part else ""
     protocol = (
         f"{table.name}{people}: {len(rows):,} photos of {len(set(labels[rows])):,} people, "
         f"{lost:,} photos without a face left out; {mended}all pairs; thresholds chosen "
         "on one half of the people, rates measured on the other"
     )
-    return Photos(table, crops, rows, labels[rows], np.load(file), fingerprint, protocol)
+    return Photos(table, crops, rows, labels[rows], embeddings, fingerprint, protocol)
 
 
 def photo_quality(photos: Photos) -> np.ndarray | None:
@@ -120,12 +121,16 @@ def photo_quality(photos: Photos) -> np.ndarray | None:
 
 def read_groups(path: Path, photos: Photos) -> list[str]:
     """Group of each photo from a CSV with the columns ``name`` and ``group``."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         if not {"name", "group"} <= set(reader.fieldnames or ()):
             raise CalibrationError(f"{path} needs the columns name and group in its first line.")
         given = {row["name"]: (row["group"] or "").strip() for row in reader}
-    groups = [given.get(name, given.get(name.rpartition("/")[0], "")) for name in photos.names]
+    people = (photos.table.names[label] for label in photos.labels)
+    groups = [
+        given.get(name, given.get(person, ""))
+        for name, person in zip(photos.names, people, strict=True)
+    ]
     if not any(groups):
         raise CalibrationError(
             f"No name in {path} is a person (folder) or photo (folder/file) of the data."

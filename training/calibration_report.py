@@ -69,7 +69,7 @@ def write_report(
         f"<title>Calibration of {escape(name)}</title><style>{style}</style></head><body><main>"
         f"<h1>Calibration of {escape(name)}</h1>{''.join(sections)}</main></body></html>"
     )
-    path.write_text(page, encoding="utf-8")
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 def _overview(calibration: Calibration) -> str:
@@ -237,8 +237,9 @@ def _worst(pictures: Pictures | None) -> str:
         parts.append(f'<h3>{title}</h3><div class="pairs">{shown}</div>')
     return (
         "<h2>Worst pairs</h2><p>Often these are mistakes in the labels, not of the model; "
-        "<code>--corrections</code> takes a list of them. The photos are inside this file: keep "
-        "it where the photos may be kept.</p>" + "".join(parts)
+        "<code>--corrections</code> takes a list of them. Look at both kinds: setting "
+        "right only one flatters the model or wrongs it. Photos and names are inside this file: "
+        "keep it where they may be kept.</p>" + "".join(parts)
     )
 
 

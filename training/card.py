@@ -67,8 +67,9 @@ def write_card(
         "![Scores of same-person and stranger pairs](distributions.png)",
         "## Promised and observed",
         f"Thresholds were calibrated on: {calibration.protocol}. Here they are held against the "
-        f"DevTest people, drawn likewise: {figures.promises[0].observed_fnmr.trials:,} same-person "
-        f"and {figures.promises[0].observed_fmr.trials:,} stranger pairs. A promise is *broken* "
+        "DevTest people, names as published, photos drawn likewise: "
+        f"{figures.promises[0].observed_fnmr.trials:,} same-person and "
+        f"{figures.promises[0].observed_fmr.trials:,} stranger pairs. A promise is *broken* "
         "when the observed interval lies wholly above it and the target, *better* when wholly "
         "below, else *kept*, which is to say not contradicted.",
         _table(

@@ -1,13 +1,15 @@
 """Wrong names in a collection, set right before it is measured on.
 
-Even well-known collections hold one person under two names and one photo filed twice. Such pairs
-count as false matches, and it takes few of them to spoil the rates of rare ones. The mistakes
-are written down in a CSV file, with what is right, so that a reader can check every one.
+Even well-known collections hold one person under two names, one photo filed twice and a stranger
+among someone's photos. Each counts as an error of the model, and it takes few of them to spoil the
+rates of rare ones. They are written down in a CSV file, so that a reader can check every one.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +24,9 @@ class Corrected:
 
     Attributes:
         labels: int64 ``(N,)``, like those of its table.
-        kept: bool ``(N,)``, False for photos nobody knows the person of.
+        kept: bool ``(N,)``, False for photos left out.
         moved: bool ``(N,)``, True for photos given to another person.
-        source: Name of the file of corrections.
+        source: Name and hash of the file of corrections.
     """
 
     labels: np.ndarray
@@ -46,18 +48,18 @@ def corrected(table: Table, file: Path) -> Corrected:
     Args:
         table: Photos in a folder a person.
         file: CSV with the columns ``name``, a person (folder) or photo (folder/file), and
-            ``person``, whose folder it belongs to; empty when nobody knows, and it is left out.
-            What is said of a photo goes before what is said of its folder.
+            ``person``, whose folder it belongs to; empty to leave it out. What is said of a
+            photo goes before what is said of its folder.
 
     Raises:
         DatasetError: The file is no such list, or names someone who is not in the collection.
     """
     given = _read(file)
     number = {name: label for label, name in enumerate(table.names)}
-    for person in filter(None, given.values()):
-        if person not in number:
+    for name, person in given.items():
+        if person and person not in number:
             raise DatasetError(f"{file} names the person {person!r}, who is not in {table.name}.")
-        if person in given:
+        if person in given and not name.startswith(f"{person}/"):
             raise DatasetError(f"{file} takes {person!r} for right and for wrong; choose one.")
     labels, kept, unused = table.labels.copy(), np.ones(len(table), bool), set(given)
     for row, path in enumerate(table.paths):
@@ -70,21 +72,28 @@ def corrected(table: Table, file: Path) -> Corrected:
     if unused:
         raise DatasetError(f"{file} corrects {min(unused)!r}, which is not in {table.name}.")
     moved = labels != table.labels
-    return Corrected(labels, kept, moved, file.name)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    return Corrected(labels, kept, moved, f"{file.name} ({digest})")
 
 
 def _read(file: Path) -> dict[str, str]:
     if not file.is_file():
         raise DatasetError(f"There is no file {file}. Corrections are a CSV with name,person.")
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        reader = csv.DictReader(lines)
-        if not {"name", "person"} <= set(reader.fieldnames or ()):
-            raise DatasetError(f"{file} needs the columns name and person in its first line.")
-        given: dict[str, str] = {}
-        for row in reader:
-            name, person = ((row[column] or "").strip() for column in ("name", "person"))
-            if not name or name in given:
-                problem = f"names {name!r} twice" if name else "has no name"
-                raise DatasetError(f"{file} {problem} in line {reader.line_num}.")
-            given[name] = person
+    try:
+        lines = csv.reader(io.StringIO(file.read_text(encoding="utf-8-sig"), newline=""))
+        head = [column.strip() for column in next(lines, [])]
+        rows = [(lines.line_num, row) for row in lines if any(row)]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DatasetError(f"{file} is no CSV in UTF-8: {error}.") from None
+    if not {"name", "person"} <= set(head):
+        raise DatasetError(f"{file} needs the columns name and person in its first line.")
+    given: dict[str, str] = {}
+    for number, row in rows:
+        if len(row) != len(head):
+            raise DatasetError(f"{file} has {len(row)} of {len(head)} columns in line {number}.")
+        name, person = (row[head.index(column)].strip() for column in ("name", "person"))
+        if not name or name in given:
+            problem = f"names {name!r} twice" if name else "has no name"
+            raise DatasetError(f"{file} {problem} in line {number}.")
+        given[name] = person
     return given

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         table = lfw.load(args.lfw)
         crops = crop_photos(table.paths, cache=args.cache)
         vectors = _embed(embedder, crops.pixels)
-        calibration = _calibrate(args.lfw, table, crops, vectors, bundle.model_id)
+        calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id)
         figures = _measure(args, table, crops, vectors, calibration, embedder)
         rows = _rows(args.lfw, table, crops, "DevTest")
         sample = metrics.pair_scores(vectors[rows], table.labels[rows])
@@ -112,9 +112,10 @@ def _rows(root: Path, table: Table, crops: Crops, part: str) -> np.ndarray:
     return rows[crops.found[rows]]
 
 
-def _calibrate(
+def calibrate(
     root: Path, table: Table, crops: Crops, vectors: np.ndarray, model_id: str
 ) -> Calibration:
+    """Measure the DevTrain people, wrong names among them set right."""
     right = corrected(table, lfw.CORRECTIONS)
     found = _rows(root, table, crops, "DevTrain")
     rows = found[right.kept[found]]

@@ -45,7 +45,7 @@ def deadly_start(given: Settings, policy: str) -> None:
 @pytest.mark.parametrize(
     ("processors", "asked", "expected"),
     [(1, None, (1, 1)), (2, None, (1, 1)), (3, None, (2, 1)), (8, None, (4, 4)),
-     (64, None, (8, 32)), (2, 2, (2, 1)), (8, 3, (3, 4))],
+     (64, None, (8, 8)), (2, 2, (2, 1)), (8, 3, (3, 4))],
 )  # fmt: skip
 def test_processors_are_shared_between_looking_and_the_network(
     monkeypatch: pytest.MonkeyPatch, processors: int, asked: int | None, expected: tuple[int, int]

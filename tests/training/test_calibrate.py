@@ -141,30 +141,39 @@ def test_a_dry_run_leaves_the_bundle_alone(tmp_path: Path, work: Path) -> None:
 
 
 def test_wrong_names_are_set_right_before_measuring(tmp_path: Path, work: Path) -> None:
-    """Half of one person's photos under another name: false matches, until they are corrected."""
+    """A photo under a second name is a false match, until the list says whose it is."""
     people = tmp_path / "people"
     draw_people(people, 0, noise=30)
     (people / "celeba" / "twice").mkdir()
     (people / "celeba" / "000" / "0.png").rename(people / "celeba" / "twice" / "0.png")
-    (tmp_path / "wrong.csv").write_text("name,person\ntwice,000\n001/0.png,\n")
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("name,person\ntwice,000\n001/0.png,\n")
+    groups = tmp_path / "groups.csv"
+    groups.write_text("name,group\n" + "".join(f"{p:03d},a\n" for p in range(PEOPLE)))
     small_bundle(tmp_path / "bundle")
     words = [
         "--bundle", str(tmp_path / "bundle"), "--data", "celeba", "--root", str(people),
-        "--dry-run", "--out", str(tmp_path / "out"),
+        "--dry-run", "--out", str(tmp_path / "out"), "--groups", str(groups),
     ]  # fmt: skip
-    assert calibrate(work, *words) == 0
-    before = Calibration.load(tmp_path / "out" / "calibration.json")
-    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "twice/0.png" in report
-    assert before.people == PEOPLE + 1
-    assert calibrate(work, *words, "--corrections", str(tmp_path / "wrong.csv")) == 0
-    after = Calibration.load(tmp_path / "out" / "calibration.json")
+
+    def calibrated(*more: str) -> tuple[Calibration, str]:
+        assert calibrate(work, *words, *more) == 0
+        page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+        strangers = page.partition("Strangers most alike")[2].partition("One person least")[0]
+        return Calibration.load(tmp_path / "out" / "calibration.json"), strangers
+
+    before, strangers = calibrated()
+    assert "twice/0.png" in strangers
+    after, strangers = calibrated("--corrections", str(wrong))
+    assert "twice/0.png" not in strangers
+    assert (before.people, before.photos) == (PEOPLE + 1, PEOPLE * PHOTOS)
     assert (after.people, after.photos) == (PEOPLE, PEOPLE * PHOTOS - 1)
-    assert "by wrong.csv, photos given to another person: 1, left out: 1" in after.protocol
-    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "twice/0.png" not in report.partition("One person least alike")[0]
-    (tmp_path / "wrong.csv").write_text("name,person\nnobody,000\n")
-    assert calibrate(work, *words, "--corrections", str(tmp_path / "wrong.csv")) == 3
+    gained = lost = 2  # pairs with the photo that came back, and with the one left out
+    assert after.genuine_pairs == before.genuine_pairs + gained - lost
+    assert "photos given to another person: 1, left out: 1" in after.protocol
+    assert {found.groups for found in after.groups} == {("a", "a")}
+    wrong.write_text("name,person\nnobody,000\n")
+    assert calibrate(work, *words, "--corrections", str(wrong)) == 3
 
 
 def test_scores_of_other_tools_are_calibrated(tmp_path: Path) -> None:
@@ -197,5 +206,13 @@ def test_what_is_missing_is_said(
     (tmp_path / "groups.csv").write_text("person,colour\n")
     assert calibrate(work, *words, "--groups", str(tmp_path / "groups.csv")) == 3
     assert "columns name and group" in capsys.readouterr().err
+    scores = [
+        "--scores",
+        str(tmp_path / "groups.csv"),
+        "--corrections",
+        str(tmp_path / "groups.csv"),
+    ]
+    assert calibrate(work, *scores) == 3
+    assert "Scores come without names" in capsys.readouterr().err
     assert calibrate(work, *words, "--part", "DevTest") == 3
     assert "LFW's own split" in capsys.readouterr().err

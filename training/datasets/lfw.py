@@ -16,8 +16,9 @@ WHERE = (
     "belong into lfw_home."
 )
 CORRECTIONS = Path(__file__).with_name("lfw_corrections.csv")
-"""One photo under two names, and one person under two, among the strangers of DevTrain that are
-most alike; looked at one by one. DevTest and View 2 are left as published, to compare with others.
+"""Mistakes in the names of DevTrain: what was found when the strangers most alike to the shipped
+model and the photos least like the others of their person were looked at, one by one. DevTest and
+View 2 are left as published, to compare with others.
 """
 
 
