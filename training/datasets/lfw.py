@@ -16,9 +16,9 @@ WHERE = (
     "belong into lfw_home."
 )
 CORRECTIONS = Path(__file__).with_name("lfw_corrections.csv")
-"""Mistakes in the names of DevTrain: what was found when the strangers most alike to the shipped
-model and the photos least like the others of their person were looked at, one by one. DevTest and
-View 2 are left as published, to compare with others.
+"""Mistakes in the names of DevTrain, found where a model saw strangers most alike and photos least
+like the others of their person, by looking at these. DevTest and View 2 are left as published, to
+compare with others.
 """
 
 
