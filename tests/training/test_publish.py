@@ -18,7 +18,7 @@ PEOPLE, PHOTOS = 80, 3
 def test_the_calibration_takes_dev_train_with_its_names_set_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Person 1 is person 0, a photo of person 2 is left out, another holds no face."""
+    """Person 1 is person 0, one photo of person 2 is left out and one holds no face."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(PEOPLE), PHOTOS)
     names = tuple(f"{person:03d}" for person in range(PEOPLE))
@@ -33,8 +33,9 @@ def test_the_calibration_takes_dev_train_with_its_names_set_right(
     crops = Crops(np.zeros((len(labels), 1, 1, 3), np.uint8), found, measures, "photos")
     (tmp_path / "wrong.csv").write_text("name,person,why\n001,000,one name\n002/6.jpg,,blurred\n")
     monkeypatch.setattr(lfw, "CORRECTIONS", tmp_path / "wrong.csv")
-    train = np.arange(len(labels) - PHOTOS)  # the last person is not in DevTrain
-    monkeypatch.setattr(lfw, "dev_rows", lambda root, table, part: train)
+    train, test = np.split(np.arange(len(labels)), [-PHOTOS])
+    parts = {"DevTrain": train, "DevTest": test}
+    monkeypatch.setattr(lfw, "dev_rows", lambda root, table, part: parts[part])
     table = Table("lfw", paths, labels, names, faces=True)
 
     calibration = calibrate(tmp_path, table, crops, vectors.astype(np.float32), "model")
