@@ -144,7 +144,7 @@ class Bundle:
         return self._rewritten(manifest, {CARD: card.encode(), **(pictures or {})})
 
     def _rewritten(self, manifest: dict[str, Any], changed: Mapping[str, bytes]) -> Bundle:
-        kept = {file.name: file.read_bytes() for file in self.path.iterdir()}
+        kept = {file.name: file.read_bytes() for file in self.path.iterdir() if file.is_file()}
         del kept[MANIFEST]
         write_folder(self.path, manifest, {**kept, **changed})
         return Bundle.load(self.path)

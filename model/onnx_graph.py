@@ -88,4 +88,7 @@ def open_session(
     # Idle threads would spin, and take the processor from whoever finds the next faces.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     source = graph if isinstance(graph, bytes) else str(graph)
-    return onnxruntime.InferenceSession(source, options, providers=[provider])
+    session = onnxruntime.InferenceSession(source, options, providers=[provider])
+    if session.get_providers()[0] != provider:  # it falls back to the processor without a word
+        raise EngineUnavailable(f"ONNX Runtime could not start on {device}; its log says why.")
+    return session

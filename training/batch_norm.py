@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def keep_statistics(net: nn.Module, fresh: Sequence[str] = ()) -> None:
@@ -18,5 +19,5 @@ def keep_statistics(net: nn.Module, fresh: Sequence[str] = ()) -> None:
         if name in fresh:
             continue
         for module in child.modules():
-            if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            if isinstance(module, _BatchNorm):
                 module.eval()

@@ -16,9 +16,16 @@ from model.calibration.check import PromiseCheck, check_promises
 from model.calibration.extremes import worst_pairs
 from model.errors import CalibrationError
 from model.types import Rate
-from training.calibration_data import Photos, embed_photos, photo_quality, read_groups
+from training.calibration_data import (
+    Photos,
+    embed_photos,
+    photo_groups,
+    photo_quality,
+    read_groups,
+)
 from training.calibration_report import Pictures, write_report
 from training.datasets import DATASETS
+from training.errors import UsageError
 from training.score_files import read_bob, read_pyeer
 
 WORST_SHOWN = 12
@@ -69,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.max_photos != 0 and args.max_photos < 2:
+        raise UsageError("--max-photos: it takes 2 photos to make a pair; 0 takes all.")
     if args.scores:
         if args.groups or args.corrections:
             raise CalibrationError(
@@ -79,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
         raise CalibrationError("Say which photos to measure on: --data FOLDER or --data lfw.")
     if args.check:
         return _check(args)
+    groups = read_groups(args.groups) if args.groups else None
     bundle = Bundle.load(args.bundle)
     photos = _photos(args, bundle)
     with _bar("pairs") as bar:
@@ -87,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
             photos.labels,
             model_id=bundle.model_id,
             quality=None if args.no_quality else photo_quality(photos),
-            groups=read_groups(args.groups, photos) if args.groups else None,
+            groups=photo_groups(groups, args.groups, photos) if groups is not None else None,
             protocol=photos.protocol,
             data_fingerprint=photos.fingerprint,
             seed=args.seed,
@@ -170,6 +180,11 @@ def _from_scores(args: argparse.Namespace) -> int:
         raise CalibrationError("Give two score files (genuine, impostor) or one with both.")
     reader = read_pyeer if len(args.scores) == 2 else read_bob
     genuine, impostor = reader(*args.scores)
+    if min(len(genuine), len(impostor)) < 4:
+        raise CalibrationError(
+            f"There are {len(genuine)} scores of one person and {len(impostor)} of strangers; "
+            "it takes at least 4 of either."
+        )
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in args.scores)).hexdigest()
     calibration = Calibration.from_scores(
         genuine,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,7 +101,7 @@ def embed_photos(
     people = f" {part}" if part else ""
     protocol = (
         f"{table.name}{people}: {len(rows):,} photos of {len(set(labels[rows])):,} people, "
-        f"{lost:,} photos without a face left out; {mended}all pairs; thresholds chosen "
+        f"{lost:,} photos without a face left out; {mended}thresholds chosen "
         "on one half of the people, rates measured on the other"
     )
     return Photos(table, crops, rows, labels[rows], embeddings, fingerprint, protocol)
@@ -119,13 +120,22 @@ def photo_quality(photos: Photos) -> np.ndarray | None:
     )
 
 
-def read_groups(path: Path, photos: Photos) -> list[str]:
-    """Group of each photo from a CSV with the columns ``name`` and ``group``."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        if not {"name", "group"} <= set(reader.fieldnames or ()):
-            raise CalibrationError(f"{path} needs the columns name and group in its first line.")
-        given = {row["name"]: (row["group"] or "").strip() for row in reader}
+def read_groups(path: Path) -> dict[str, str]:
+    """Group by name, of people or photos, from a CSV with the columns ``name`` and ``group``."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            if not {"name", "group"} <= set(reader.fieldnames or ()):
+                raise CalibrationError(
+                    f"{path} needs the columns name and group in its first line."
+                )
+            return {row["name"]: (row["group"] or "").strip() for row in reader}
+    except (OSError, UnicodeDecodeError) as error:
+        raise CalibrationError(f"The groups {path} cannot be read: {error}.") from error
+
+
+def photo_groups(given: Mapping[str, str], path: Path, photos: Photos) -> list[str]:
+    """Group of each photo: its own, else its person's, else none."""
     people = (photos.table.names[label] for label in photos.labels)
     groups = [
         given.get(name, given.get(person, ""))

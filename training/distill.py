@@ -20,11 +20,11 @@ from tqdm import tqdm
 from model.bundle import Bundle, save_network
 from model.embedder import Embedder
 from model.errors import FaceError
-from model.network import Architecture, EmbeddingNet
+from model.network import TRUNKS, Architecture, EmbeddingNet
 from model.preprocess import Preprocessing, resize
 from training import distributed
 from training.distillation import Distillation, Recipe, batch_rows, lift
-from training.errors import UsageError
+from training.errors import UsageError, positive
 from training.faces import FaceSet, load_faces
 from training.journal import write_csv
 from training.start import initialise
@@ -91,17 +91,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stages", default="64:300000,96:60000", help="input size:images seen, in order"
     )
-    parser.add_argument("--trunk", default="resnet50")
-    parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--trunk", default="resnet50", choices=list(TRUNKS))
+    parser.add_argument("--dim", type=positive, default=512)
     parser.add_argument("--lr", type=float, default=Recipe.lr)
     parser.add_argument("--decay", type=float, default=Recipe.decay)
     parser.add_argument(
         "--settle", type=float, default=Recipe.settle,
         help="share of the steps, at the end, with batch-norm statistics kept",
     )  # fmt: skip
-    parser.add_argument("--batch", type=int, default=Recipe.batch)
+    parser.add_argument("--batch", type=positive, default=Recipe.batch)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--every", type=int, default=500, help="steps between checkpoints")
+    parser.add_argument("--every", type=positive, default=500, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--name", default="student")
 
@@ -109,10 +109,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _stages(text: str) -> tuple[tuple[int, int], ...]:
     try:
         stages = [stage.split(":") for stage in text.split(",")]
-        return tuple((int(size), int(images)) for size, images in stages)
+        found = tuple((int(size), int(images)) for size, images in stages)
     except ValueError:
         message = f"--stages {text} is not like 64:300000,96:60000 (input size:images seen)."
         raise UsageError(message) from None
+    for size, _ in found:
+        try:
+            Preprocessing(input_size=size)
+        except ValueError as error:
+            raise UsageError(f"--stages {text} cannot be used: {error}.") from error
+    return found
 
 
 def _shares(text: str) -> dict[str, float]:
@@ -132,12 +138,16 @@ def _shares(text: str) -> dict[str, float]:
 
 
 def run(args: argparse.Namespace) -> int:
-    distributed.start()
+    distributed.start(gpu=False)
     stages, spare = _stages(args.stages), _shares(args.spare)
     recipe = Recipe(
         stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, settle=args.settle,
         seed=args.seed,
     )  # fmt: skip
+    if recipe.batch % distributed.world():
+        raise UsageError(
+            f"--batch {recipe.batch} does not divide among {distributed.world()} processes."
+        )
     torch.manual_seed(recipe.seed)
     net = EmbeddingNet(Architecture(trunk=args.trunk, dim=args.dim, head_norm=True))
     initialise(net, args.init)

@@ -10,12 +10,17 @@ import torch.distributed.nn.functional as dist_nn
 from torch import Tensor
 
 
-def start() -> None:
-    """Join the other processes, if ``torchrun`` started this one."""
+def start(*, gpu: bool = True) -> None:
+    """Join the other processes, if ``torchrun`` started this one.
+
+    Args:
+        gpu: Each uses its GPU, where there are any.
+    """
     if "RANK" in os.environ and not dist.is_initialized():
-        if torch.cuda.is_available():
+        gpu = gpu and torch.cuda.is_available()
+        if gpu:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        dist.init_process_group("nccl" if gpu else "gloo")
 
 
 def stop() -> None:

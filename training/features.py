@@ -14,7 +14,7 @@ from model.network import Architecture, EmbeddingNet, load_trunk
 from model.preprocess import Preprocessing
 from training.errors import UsageError
 from training.partial import made_whole
-from training.start import initialise
+from training.start import bundle_architecture, initialise, is_bundle
 
 BATCH = 32
 
@@ -78,7 +78,8 @@ def frozen_trunk(name: str, init: str | Path, pooling: str = "avg") -> Whole | L
         if not weights.is_file():
             raise UsageError(f"There is no weight file {weights}. Give one with --init.")
         return Layer3(weights).eval()
-    net = EmbeddingNet(Architecture(trunk=name))
+    held = bundle_architecture(str(init)) if is_bundle(str(init)) else Architecture(trunk=name)
+    net = EmbeddingNet(held)
     fresh = initialise(net, str(init))
     if fresh:
         raise UsageError(

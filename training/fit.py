@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
     chosen = recipe_of(args)
     if chosen.loss_weight == 0 and args.keep_teacher is None:
         raise UsageError("--loss-weight 0 leaves nothing to train with, unless --keep-teacher does")
+    if args.frozen and args.keep_teacher:
+        raise UsageError("--keep-teacher needs pictures, which --frozen replaces by features")
     task = make_task(args)
     if args.patience:
         task.split.check_val(task.table)

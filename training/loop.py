@@ -88,7 +88,7 @@ class Job:
         if recipe.compile and self.world > 1:
             raise UsageError("--compile works with one process only")
         self.device = next(self.net.parameters()).device
-        if self.world > 1 and self.device.type == "cuda" and not recipe.freeze_bn:
+        if self.world > 1 and self.device.type == "cuda":
             self.net = nn.SyncBatchNorm.convert_sync_batchnorm(self.net)
         self.per_epoch = max(1, len(self.labels) // recipe.batch)
         self.total = self.per_epoch * recipe.epochs

@@ -17,6 +17,7 @@ import numpy as np
 
 from model.bundle import Bundle
 from model.embedder import Embedder
+from model.errors import FaceError
 from model.image import SUFFIXES
 from training.crops import aligned_crops
 from training.faces import read_root
@@ -69,7 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     embedder = Embedder(Bundle.load(args.teacher))
     photos = sorted(p for p in args.against.rglob("*") if p.suffix.lower() in SUFFIXES)
+    if not photos:
+        raise FaceError(f"--against {args.against} holds no pictures.")
     crops, found = aligned_crops(photos, cache=args.cache)
+    if not found.any():
+        raise FaceError(f"No face was found in any picture of --against {args.against}.")
     others = teacher_targets(embedder, crops, cache=args.cache)[found]
     matches: dict[str, float] = {}
     for root in [*args.people, *args.loose, *args.photos]:

@@ -39,6 +39,8 @@ def score_histograms(samples: Mapping[str, Sample]) -> Figure:
             ("same class", sample.genuine, GENUINE),
             ("different classes", sample.impostor, IMPOSTOR),
         ):
+            if not counts.any():
+                continue
             mean = np.average(sample.values, weights=counts)
             axes.hist(
                 sample.values, BINS, weights=counts, density=True, color=colour, alpha=0.55,

@@ -74,7 +74,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--utkface needs --spared: groups are measured on faces left out.")
     if not args.facts.is_file():
         raise UsageError(f"There is no file {args.facts} for --facts.")
-    facts = json.loads(args.facts.read_text(encoding="utf-8"))
+    try:
+        facts = json.loads(args.facts.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{args.facts} is not JSON: {error}.") from error
     if missing := {"summary", "terms", "making"} - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")
     source = Bundle.load(args.bundle)
@@ -127,7 +130,7 @@ def calibrate(
         right.labels[rows],
         model_id=model_id,
         quality=np.array([judge(measures).score for measures in measured]),
-        protocol=f"LFW peopleDevTrain, {len(rows):,} photos ({right.in_words(found)}), all pairs; "
+        protocol=f"LFW peopleDevTrain, {len(rows):,} photos ({right.in_words(found)}); "
         "thresholds chosen on one half of the people, rates measured on the other",
         data_fingerprint=crops.fingerprint,
     )
@@ -148,7 +151,7 @@ def _measure(
     lost = ~(crops.found[pairs.first] & crops.found[pairs.second])
     accuracy, error = metrics.ten_fold(np.where(lost, -1.0, scores), pairs.same, pairs.fold)
     threshold = calibration.threshold(WEAKNESS_TARGET).threshold
-    drawn = draw_photos(labels, MAX_PHOTOS, seed=0)
+    drawn, meeting = draw_photos(labels, MAX_PHOTOS, seed=0)
     return Figures(
         unseen=metrics.evaluate(unseen, labels),
         view2_accuracy=accuracy,
@@ -163,6 +166,7 @@ def _measure(
                 crops.measures[measure][rows[drawn]],
                 edges,
                 threshold,
+                meeting=meeting,
                 high_is_bad=bad,
             )
             for name, measure, edges, bad in MEASURES

@@ -6,12 +6,26 @@ from pathlib import Path
 
 from model.bundle import MANIFEST, Bundle
 from model.errors import BundleError
-from model.network import EmbeddingNet, load_imagenet, load_trunk
+from model.network import TRUNKS, Architecture, EmbeddingNet, load_imagenet, load_trunk
 
 
 def is_bundle(source: str) -> bool:
     """Whether a start is the folder of a bundle."""
     return (Path(source) / MANIFEST).exists()
+
+
+def bundle_architecture(source: str) -> Architecture:
+    """What the network of a bundle is made of.
+
+    Raises:
+        BundleError: It holds a graph or a network that cannot be trained here.
+    """
+    architecture = Bundle.load(source).architecture
+    if architecture is None or architecture.trunk not in TRUNKS:
+        raise BundleError(
+            f"{source} holds an imported network, which can serve and teach, but cannot be trained."
+        )
+    return architecture
 
 
 def initialise(net: EmbeddingNet, source: str) -> list[str]:

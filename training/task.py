@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from model.bundle import Bundle
 from model.network import TRUNKS, Architecture, EmbeddingNet
 from model.preprocess import Preprocessing
 from training import datasets, metrics
@@ -28,7 +27,7 @@ from training.recipe import Recipe
 from training.retrieval import KS
 from training.sources import Features, Head, Pictures
 from training.splits import SPLITS, Split, split
-from training.start import initialise, is_bundle
+from training.start import bundle_architecture, initialise, is_bundle
 
 FROZEN_ONLY = "resnet50_layer3"
 
@@ -98,7 +97,7 @@ class Task:
         architecture = Architecture(trunk=self.trunk, pooling=self.pooling, dim=dim)
         if is_bundle(self.init):
             # A bundle brings its own head; only the length of the embedding must agree.
-            architecture = replace(Bundle.load(self.init).architecture, dim=dim)
+            architecture = replace(bundle_architecture(self.init), dim=dim)
         net = EmbeddingNet(architecture)
         fresh = initialise(net, self.init)
         return net.to(best_device(), memory_format=torch.channels_last), fresh
@@ -182,6 +181,14 @@ def make_task(args: argparse.Namespace) -> Task:
         Preprocessing(input_size=args.size)
     except ValueError as error:
         raise UsageError(f"--size cannot be used: {error}.") from error
+    if is_bundle(args.init) and args.trunk != FROZEN_ONLY:
+        held = bundle_architecture(args.init)
+        for option in ("trunk", "pooling"):
+            if getattr(args, option) != getattr(held, option):
+                raise UsageError(
+                    f"{args.init} has the {option} {getattr(held, option)}: say "
+                    f"--{option} {getattr(held, option)}."
+                )
     table = datasets.load(args.dataset, args.data)
     excluded = read_names(args.exclude)
     if excluded:
@@ -208,6 +215,11 @@ def make_task(args: argparse.Namespace) -> Task:
     parts = split(table, chosen)
     for note in (*table.notes, parts.describe(table)):
         print(f"{table.name}: {note}")
+    if empty := [name for name in ("train", "val", "test") if not len(getattr(parts, name))]:
+        raise DatasetError(
+            f"{table.name} has too few pictures for --split {chosen}: nothing is left for "
+            f"{' and '.join(empty)}."
+        )
     features = None
     if args.frozen or args.trunk == FROZEN_ONLY:
         trunk = frozen_trunk(args.trunk, args.init, args.pooling)

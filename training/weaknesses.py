@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from model.calibration.person_counts import count_people
-from model.calibration.scores import Collection
+from model.calibration.scores import Collection, from_grid, to_grid
 from model.calibration.summary import error_curves
 from model.embedder import Embedder
 from model.quality import CHECKS
@@ -20,6 +20,7 @@ from training.datasets.table import DatasetError
 from training.faces import held_out
 
 GROUP_PHOTOS = 500
+KNOTS = 129
 ADULT = 18
 UTKFACE_RACES = ("White", "Black", "Asian", "Indian", "Other")
 UTKFACE_AGES = ((0, 12), (13, 25), (26, 45), (46, 65), (66, 120))
@@ -60,6 +61,7 @@ def by_measure(
     edges: Sequence[float],
     threshold: float,
     *,
+    meeting: np.ndarray | None = None,
     high_is_bad: bool = True,
 ) -> tuple[SliceRates, ...]:
     """Rates by bins of a measure; a pair belongs to the bin of its worse photo.
@@ -70,13 +72,14 @@ def by_measure(
         values: The measure of each photo, ``(N,)``.
         edges: Bounds of the bins, ascending.
         threshold: Score from which on a pair counts as one person.
+        meeting: Which photos meet strangers, ``(N,)``; without, all of them.
         high_is_bad: Which end of the measure is the worse.
     """
     classes = np.searchsorted(edges[1:-1], values, side="right")
     numbers = np.arange(len(edges) - 1)
     table = (np.maximum if high_is_bad else np.minimum).outer(numbers, numbers)
     names = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
-    return _rates(vectors, labels, classes, table, names, threshold)
+    return _rates(vectors, labels, classes, table, names, threshold, meeting)
 
 
 def strangers_by_group(
@@ -157,17 +160,21 @@ def _rates(
     table: np.ndarray,
     names: Sequence[str],
     threshold: float,
+    meeting: np.ndarray | None = None,
 ) -> tuple[SliceRates, ...]:
-    collection = Collection.of(vectors, labels, np.zeros(len(labels), np.int64))
-    counts = count_people(collection, np.array([threshold]), classes[collection.order], table)
+    collection = Collection.of(vectors, labels, np.zeros(len(labels), np.int64), meeting)
+    # Where errors are few, an interval rests on what the pairs are worth at lower scores.
+    places = np.unique(to_grid(np.r_[np.linspace(-1, 1, KNOTS), threshold]))
+    at = int(np.searchsorted(places, to_grid(np.array([threshold]))[0]))
+    counts = count_people(collection, from_grid(places), classes[collection.order], table)
     slices = []
     for name, part in zip(names, counts, strict=True):
         curves = error_curves(part)
         slices.append(
             SliceRates(
                 name,
-                curves.fmr.at(0) if curves.fmr.trials else None,
-                curves.fnmr.at(0) if curves.fnmr.trials else None,
+                curves.fmr.at(at) if curves.fmr.trials else None,
+                curves.fnmr.at(at) if curves.fnmr.trials else None,
             )
         )
     return tuple(slices)

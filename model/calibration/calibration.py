@@ -20,7 +20,12 @@ from typing import Any
 import numpy as np
 
 from model.calibration.files import as_text, decode, encode
-from model.calibration.fit import draw_photos, fit_embeddings, fit_scores
+from model.calibration.fit import (
+    STRANGER_PHOTOS,
+    draw_photos,
+    fit_embeddings,
+    fit_scores,
+)
 from model.calibration.parts import Parts
 from model.calibration.rates import Rates
 from model.calibration.scores import Progress
@@ -29,7 +34,7 @@ from model.errors import BundleMismatch, CalibrationError
 from model.types import Decision, Verdict
 
 FORMAT = 1
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 """Raised when the same scores would give another calibration."""
 
 TARGET_FNMR = 0.01
@@ -75,10 +80,10 @@ class Calibration(Rates):
         max_photos: int | None = MAX_PHOTOS,
         progress: Progress | None = None,
     ) -> Calibration:
-        """Measure all pairs of labelled photos of people the model was not trained on.
+        """Measure the pairs of labelled photos of people the model was not trained on.
 
-        Pairs grow with the square of a person's photos: one man has 58% of all same-person
-        pairs in LFW, and the rates would be his. So of many photos of a person a few are drawn.
+        Of many photos of a person a few are drawn, and of these a few meet other people's, or
+        the rates would be those of the people with the most photos; see `draw_photos`.
 
         Args:
             embeddings: float32 ``(N, D)`` unit vectors.
@@ -89,7 +94,7 @@ class Calibration(Rates):
             protocol: In words, which people and photos these are.
             data_fingerprint: Hash of the photos.
             seed: Seed of the split into halves, the photos drawn, and the bootstrap.
-            max_photos: Most photos of one person that are used; None for all.
+            max_photos: Most photos of one person that are used; None for all, in all pairs.
             progress: Called with pairs done and pairs in all.
 
         Raises:
@@ -106,13 +111,16 @@ class Calibration(Rates):
         for name, column in (("quality", quality), ("groups", groups)):
             if column is not None and len(column) != len(labels):
                 raise ValueError(f"{name} has {len(column)} entries for {len(labels)} photos")
+        rows, meeting = draw_photos(labels, max_photos, seed)
         if max_photos is not None:
-            rows = draw_photos(labels, max_photos, seed)
-            protocol += f"; at most {max_photos} photos of a person, {len(rows):,} in all"
-            embeddings, labels = embeddings[rows], labels[rows]
-            quality = None if quality is None else np.asarray(quality)[rows]
-            groups = None if groups is None else np.asarray(groups)[rows]
-        parts = fit_embeddings(embeddings, labels, quality, groups, seed, progress)
+            protocol += (
+                f"; at most {max_photos} photos of a person, {len(rows):,} in all, at most "
+                f"{STRANGER_PHOTOS} of them in stranger pairs, {meeting.sum():,} in all"
+            )
+        embeddings, labels = embeddings[rows], labels[rows]
+        quality = None if quality is None else np.asarray(quality)[rows]
+        groups = None if groups is None else np.asarray(groups)[rows]
+        parts = fit_embeddings(embeddings, labels, quality, groups, seed, progress, meeting)
         return cls._of(parts, model_id, protocol, data_fingerprint, len(labels), seed)
 
     @classmethod
@@ -181,7 +189,8 @@ class Calibration(Rates):
         if bin_ is not None:
             # Where photos of this quality make more errors than promised, both bars move apart.
             calm = np.flatnonzero(bin_.curves.fmr.low <= target_fmr)
-            accept = max(accept, float(self.parts.scores[calm[0]]))
+            # One photo filed under two people scores 1: then no score is calm but the last knot's.
+            accept = max(accept, float(self.parts.scores[calm[0] if len(calm) else -1]))
             kept = np.flatnonzero(bin_.curves.fnmr.low <= target_fnmr)
             reject = min(reject, float(self.parts.scores[kept[-1]]))
         reject = min(reject, accept)

@@ -77,11 +77,11 @@ def check_promises(
         max_photos: Most photos of one person that are used, as when the promise was made.
         progress: Called with pairs done and pairs in all.
     """
-    labels = np.asarray(labels)
-    if max_photos is not None:
-        rows = draw_photos(labels, max_photos, seed)
-        embeddings, labels = np.asarray(embeddings)[rows], labels[rows]
-    collection = Collection.of(embeddings, labels, np.zeros(len(labels), int))
+    rows, meeting = draw_photos(np.asarray(labels), max_photos, seed)
+    if int(calibration.code_version) < 3:  # it counted every pair of the photos drawn
+        meeting[:] = True
+    embeddings, labels = np.asarray(embeddings)[rows], np.asarray(labels)[rows]
+    collection = Collection.of(embeddings, labels, np.zeros(len(labels), int), meeting)
     places = to_grid(np.array([target.threshold for target in calibration.targets]))
     knots = np.unique(places)
     nothing = np.zeros(len(labels), int)

@@ -19,6 +19,7 @@ from model.calibration.tail import fit_tail
 from model.errors import CalibrationError
 
 MIN_PEOPLE = 8
+STRANGER_PHOTOS = 3
 KNOTS_PER_DECADE = 24
 
 
@@ -29,10 +30,11 @@ def fit_embeddings(
     groups: Sequence[str] | None,
     seed: int,
     progress: Progress | None,
+    meeting: np.ndarray | None = None,
 ) -> Parts:
-    """Measure all pairs of labelled embeddings; see `Calibration.fit`."""
+    """Measure the pairs of labelled embeddings; see `Calibration.fit` and `Collection`."""
     half = split_people(labels, seed)
-    collection = Collection.of(embeddings, labels, half)
+    collection = Collection.of(embeddings, labels, half, meeting)
     passes = 2 + (quality is not None) + (groups is not None)
     report = _staged(progress, passes)
 
@@ -82,16 +84,43 @@ def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
     return _assemble(knots, curves, halves, everyone)
 
 
-def draw_photos(labels: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Rows of at most ``most`` photos of each person, drawn at random, ascending."""
-    if most < 2:
-        raise ValueError(f"max_photos is {most}; it takes 2 photos to make a pair")
+def draw_photos(
+    labels: np.ndarray, max_photos: int | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which photos to measure on, so that nobody is the measure of all.
+
+    Pairs grow with the square of a person's photos: one man has 58% of all same-person pairs
+    in LFW. Those of two people grow with the product: two brothers with ten photos each count a
+    hundred times, and a likeness in the family passes for the rate of false matches.
+
+    Args:
+        labels: ``(N,)``, equal for photos of one person.
+        max_photos: Most photos of one person; None for all photos and all pairs.
+        seed: Of the draw.
+
+    Returns:
+        The rows drawn, ascending, and for each whether it meets strangers too, which at most
+        `STRANGER_PHOTOS` of a person do.
+    """
+    if max_photos is None:
+        return np.arange(len(labels)), np.ones(len(labels), bool)
+    if max_photos < 2:
+        raise ValueError(f"max_photos is {max_photos}; it takes 2 photos to make a pair")
+    ranks = _ranks(labels, seed)
+    rows = np.flatnonzero(ranks < max_photos)
+    return rows, ranks[rows] < STRANGER_PHOTOS
+
+
+def _ranks(labels: np.ndarray, seed: int) -> np.ndarray:
+    """For each photo how many of its person come before it, in random order."""
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
     ranked = labels[order]
     starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
     sizes = np.diff(np.r_[starts, len(ranked)])
-    return np.sort(order[np.arange(len(ranked)) - np.repeat(starts, sizes) < most])
+    ranks = np.empty(len(ranked), np.int64)
+    ranks[order] = np.arange(len(ranked)) - np.repeat(starts, sizes)
+    return ranks
 
 
 def split_people(labels: np.ndarray, seed: int) -> np.ndarray:

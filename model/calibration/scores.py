@@ -75,21 +75,30 @@ class Collection:
         person: int ``(N,)``, ascending from 0.
         half: int ``(P,)`` of 0 or 1 per person, ascending.
         order: int ``(N,)``, the place of each row in the caller's arrays.
+        meeting: bool ``(N,)``, whether a photo is held against those of other people too.
     """
 
     vectors: np.ndarray
     person: np.ndarray
     half: np.ndarray
     order: np.ndarray
+    meeting: np.ndarray
 
     @classmethod
-    def of(cls, embeddings: np.ndarray, labels: np.ndarray, half: np.ndarray) -> Collection:
+    def of(
+        cls,
+        embeddings: np.ndarray,
+        labels: np.ndarray,
+        half: np.ndarray,
+        meeting: np.ndarray | None = None,
+    ) -> Collection:
         """Sort photos by half, then person.
 
         Args:
             embeddings: ``(N, D)`` unit vectors.
             labels: ``(N,)`` person of each photo, any integers.
             half: ``(N,)`` of 0 or 1, equal for all photos of a person.
+            meeting: ``(N,)`` photos that meet strangers; without, all of them.
         """
         order = np.lexsort([labels, half])
         sorted_labels = np.asarray(labels)[order]
@@ -99,6 +108,7 @@ class Collection:
             np.cumsum(starts) - 1,
             np.asarray(half)[order][starts],
             order,
+            np.ones(len(order), bool) if meeting is None else np.asarray(meeting, bool)[order],
         )
 
     @property
@@ -107,7 +117,9 @@ class Collection:
 
     @property
     def pairs(self) -> int:
-        return len(self.person) * (len(self.person) - 1) // 2
+        own = np.bincount(self.person)
+        met = np.bincount(self.person[self.meeting])
+        return int((own * (own - 1)).sum() + met.sum() ** 2 - (met**2).sum()) // 2
 
     def tile_bounds(self) -> list[int]:
         """Row numbers that cut the photos between people, and between the halves."""
@@ -149,23 +161,23 @@ def from_grid(places: np.ndarray) -> np.ndarray:
 
 
 def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[Tile]:
-    """Yield all ``N (N - 1) / 2`` pairs in tiles of about 1024 x 1024.
+    """Yield all pairs of one person, and all of two that meet, in tiles of about 1024 x 1024.
 
     Tiles are cut between people, so that all pairs of any two people are in one tile.
     """
-    bounds = collection.tile_bounds()
-    spans = list(pairwise(bounds))
-    done = 0
-    for number, (top, bottom) in enumerate(spans):
-        for left, right in spans[number:]:
-            scores = collection.vectors[top:bottom] @ collection.vectors[left:right].T
-            places = to_grid(scores)
-            diagonal = left == top
-            rows = np.arange(top, bottom, dtype=np.int32)[:, None]
-            cols = np.arange(left, right, dtype=np.int32)[None, :]
-            rows, cols = np.broadcast_arrays(rows, cols)
+    person, meeting = collection.person, collection.meeting
+    photos = np.arange(len(person), dtype=np.int32)
+    spans = [photos[top:bottom] for top, bottom in pairwise(collection.tile_bounds())]
+    done, total = 0, collection.pairs
+    for number, own in enumerate(spans):
+        for others in spans[number:]:
+            diagonal = others is own
+            rows, cols = (own, own) if diagonal else (own[meeting[own]], others[meeting[others]])
+            places = to_grid(collection.vectors[rows] @ collection.vectors[cols].T)
+            rows, cols = np.broadcast_arrays(rows[:, None], cols[None, :])
             if diagonal:
-                keep = rows < cols
+                met = (person[rows] == person[cols]) | (meeting[rows] & meeting[cols])
+                keep = (rows < cols) & met
                 tile = Tile(rows[keep], cols[keep], places[keep], True)
             else:
                 tile = Tile(rows.ravel(), cols.ravel(), places.ravel(), False)
@@ -173,7 +185,7 @@ def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[
                 yield tile
             done += len(tile.index)
             if progress:
-                progress(done, collection.pairs)
+                progress(done, total)
 
 
 def histograms(collection: Collection, progress: Progress | None = None) -> list[Sample]:

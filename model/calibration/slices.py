@@ -62,7 +62,10 @@ def by_group(
     held_out = collection.half[collection.person] == 1
     names = sorted(set(groups[held_out].tolist()) - {""})
     part = Collection.of(
-        collection.vectors[held_out], collection.person[held_out], np.zeros(held_out.sum(), int)
+        collection.vectors[held_out],
+        collection.person[held_out],
+        np.zeros(held_out.sum(), int),
+        collection.meeting[held_out],
     )
     codes = np.array([names.index(g) if g else len(names) for g in groups[held_out][part.order]])
     members = [len(np.unique(part.person[codes == code])) for code in range(len(names))]

@@ -119,6 +119,16 @@ def test_thresholds_keep_their_promise_for_people_never_seen(calibration) -> Non
     assert {check.fmr for check in checks if check.supported} <= {"kept", "better", "too few"}
 
 
+def test_an_older_promise_is_held_against_the_pairs_it_was_made_for(calibration) -> None:
+    vectors, labels, _ = faces(60, seed=99)
+    left, right = np.triu_indices(len(labels), 1)
+    older = check_promises(replace(calibration, code_version="2"), vectors, labels)
+    assert older[0].observed_fmr.trials == (labels[left] != labels[right]).sum()
+    assert check_promises(calibration, vectors, labels)[0].observed_fmr.trials < (
+        older[0].observed_fmr.trials
+    )
+
+
 def test_a_model_that_got_worse_breaks_its_promise(calibration) -> None:
     vectors, labels, _ = faces(300, seed=98, noise=1.6)
     blurred = check_promises(calibration, vectors, labels)

@@ -21,15 +21,26 @@ from model.calibration.scores import (
     to_grid,
 )
 
+Photos = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
-@pytest.fixture
-def photos() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unit vectors, labels with gaps and in no order, and the half of each photo's person."""
+
+@pytest.fixture(params=["all meet strangers", "some do"])
+def photos(request: pytest.FixtureRequest) -> Photos:
+    """Unit vectors, labels with gaps and in no order, the half of each photo's person, and
+    whether it meets strangers; all photos of one person and one of another do not."""
     rng = np.random.default_rng(5)
     labels = rng.permutation(np.repeat([3, 7, 8, 20, 21, 40, 41], [1, 5, 2, 9, 1, 3, 4]))
     vectors = rng.normal(size=(len(labels), 6)) + 2 * rng.normal(size=(50, 6))[labels]
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    return vectors, labels, (labels % 2 == 0).astype(int)
+    meeting = np.ones(len(labels), bool)
+    if request.param == "some do":
+        meeting[labels == 8] = False
+        meeting[np.flatnonzero(labels == 20)[0]] = False
+    return vectors, labels, (labels % 2 == 0).astype(int), meeting
+
+
+def compared(first: int, second: int, labels: np.ndarray, meeting: np.ndarray) -> bool:
+    return labels[first] == labels[second] or bool(meeting[first] and meeting[second])
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +48,8 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scores_module, "TILE_PHOTOS", 6)
 
 
-def test_tiles_hold_every_pair_once_and_no_couple_twice(photos) -> None:
+def test_tiles_hold_every_pair_once_and_no_couple_twice(photos: Photos) -> None:
+    _, labels, _, meeting = photos
     collection = Collection.of(*photos)
     seen: set[tuple[int, int]] = set()
     couples: set[tuple[int, int]] = set()
@@ -48,8 +60,18 @@ def test_tiles_hold_every_pair_once_and_no_couple_twice(photos) -> None:
         here = {tuple(sorted((collection.person[a], collection.person[b]))) for a, b in pairs}
         assert not here & couples
         couples |= here
-    count = len(photos[1])
-    assert len(seen) == collection.pairs == count * (count - 1) // 2
+    wanted = [
+        {a, b} for a in range(len(labels)) for b in range(a) if compared(a, b, labels, meeting)
+    ]
+    order = collection.order.tolist()
+    assert sorted(sorted((order[a], order[b])) for a, b in seen) == sorted(map(sorted, wanted))
+    assert collection.pairs == len(wanted)
+
+
+def test_progress_ends_with_the_last_pair(photos: Photos) -> None:
+    reported: list[tuple[int, int]] = []
+    histograms(Collection.of(*photos), lambda done, total: reported.append((done, total)))
+    assert reported[-1][0] == reported[-1][1] == Collection.of(*photos).pairs
 
 
 @pytest.mark.parametrize("count", [7, 13])
@@ -62,15 +84,16 @@ def test_a_photo_left_alone_in_a_tile_makes_no_pair_with_itself(count: int) -> N
     assert not any(part.impostor.sum() for part in others)
 
 
-def test_histograms_match_counting_one_by_one(photos) -> None:
-    vectors, labels, half = photos
+def test_histograms_match_counting_one_by_one(photos: Photos) -> None:
+    vectors, labels, half, meeting = photos
     parts = histograms(Collection.of(*photos))
     matrix = vectors @ vectors.T
     for part, wanted in zip(parts, [(0, 0), (1, 1), (0, 1)], strict=True):
         genuine, impostor = [], []
         for a in range(len(labels)):
             for b in range(a):
-                if tuple(sorted((half[a], half[b]))) == wanted:
+                in_part = tuple(sorted((half[a], half[b]))) == wanted
+                if in_part and compared(a, b, labels, meeting):
                     (genuine if labels[a] == labels[b] else impostor).append(matrix[a, b])
         assert part.genuine.sum() == len(genuine)
         assert part.impostor.sum() == len(impostor)
@@ -80,7 +103,7 @@ def test_histograms_match_counting_one_by_one(photos) -> None:
             )
 
 
-def test_person_counts_match_counting_one_by_one(photos) -> None:
+def test_person_counts_match_counting_one_by_one(photos: Photos) -> None:
     labels = photos[1]
     collection = Collection.of(*photos)
     knots = from_grid(to_grid(np.array([-0.5, 0.0, 0.25, 0.6])))
@@ -96,6 +119,8 @@ def test_person_counts_match_counting_one_by_one(photos) -> None:
         for a in range(len(labels)):
             for b in range(a):
                 if table[classes[a], classes[b]] != population:
+                    continue
+                if not compared(a, b, person, collection.meeting):
                     continue
                 bin_ = int((to_grid(knots) <= places[b, a]).sum())
                 if person[a] == person[b]:
@@ -137,8 +162,8 @@ def test_samples_add_up() -> None:
     assert direct.false_non_matches[10] == (genuine < threshold).sum()
 
 
-def test_worst_pairs_are_the_extremes_and_name_the_callers_rows(photos) -> None:
-    vectors, labels, _ = photos
+def test_worst_pairs_are_the_extremes_and_name_the_callers_rows(photos: Photos) -> None:
+    vectors, labels, *_ = photos
     alike, unlike = worst_pairs(vectors, labels, 3)
     matrix = vectors @ vectors.T
     apart = labels[:, None] != labels[None, :]

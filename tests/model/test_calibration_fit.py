@@ -74,8 +74,9 @@ def test_group_rates_match_direct_counting() -> None:
     vectors, labels, _ = faces(200, seed=6)
     groups = np.where(labels % 2 == 0, "even", "odd")
     calibration = Calibration.fit(
-        vectors, labels, model_id="m", groups=groups, protocol="p", data_fingerprint="f"
-    )
+        vectors, labels, model_id="m", groups=groups, protocol="p", data_fingerprint="f",
+        max_photos=None,
+    )  # fmt: skip
     held_out = split_people(labels, 0) == 1
     matrix = vectors[held_out] @ vectors[held_out].T
     left, right = np.triu_indices(len(matrix), 1)
@@ -96,9 +97,27 @@ def test_photos_of_one_person_are_capped_and_it_is_said() -> None:
     capped = Calibration.fit(vectors, labels, **options)
     assert capped.photos == 10 + 39 * 3
     assert "at most 10 photos" in capped.protocol
+    assert "at most 3 of them in stranger pairs" in capped.protocol
+    assert capped.impostor_pairs == 3 * 3 * (40 * 39 // 2)
     whole = Calibration.fit(vectors, labels, max_photos=None, **options)
     assert whole.genuine_pairs == 400 * 399 // 2 + 39 * 3
     assert any("of one person" in warning for warning in whole.warnings)
+
+
+def test_two_brothers_with_many_photos_count_no_more_than_nine_times() -> None:
+    vectors, labels, _ = faces(100, 3)
+    rng = np.random.default_rng(0)
+    face = rng.normal(size=vectors.shape[1])
+    brothers = face + 0.01 * rng.normal(size=(40, vectors.shape[1]))
+    brothers /= np.linalg.norm(brothers, axis=1, keepdims=True)
+    last = labels.max()
+    joined = np.r_[vectors, brothers], np.r_[labels, np.repeat([last + 1, last + 2], 20)]
+    found = Calibration.fit(*joined, model_id="m", protocol="", data_fingerprint="")
+    assert found.fmr_at(0.99).errors == 9
+    whole = Calibration.fit(
+        *joined, model_id="m", protocol="", data_fingerprint="", max_photos=None
+    )
+    assert whole.fmr_at(0.99).errors == 400
 
 
 def test_same_seed_same_calibration() -> None:
@@ -139,3 +158,15 @@ def test_a_photo_filed_under_two_people_leaves_small_targets_unsupported() -> No
     found = Calibration.fit(vectors, labels, model_id="m", protocol="", data_fingerprint="")
     assert not found.threshold(1e-6).supported
     assert found.decide(0.9, 1e-6).decision != "same"
+
+
+def test_a_photo_filed_under_two_people_is_no_error_when_photos_are_judged() -> None:
+    vectors, labels, quality = faces(20, 3)
+    for person in range(10, 20):
+        vectors[np.flatnonzero(labels == person)[0]] = vectors[0]
+    found = Calibration.fit(
+        vectors, labels, quality=quality, model_id="m", protocol="", data_fingerprint=""
+    )
+    for bin_ in found.quality_bins:
+        verdict = found.decide(1.0, 1e-9, quality=(bin_.low + bin_.high) / 2)
+        assert verdict.decision == "inconclusive"

@@ -139,3 +139,15 @@ def test_a_graph_that_cannot_be_cached_leaves_no_file(
     with pytest.raises(OSError, match="read-only"):
         Embedder(bundle, engine="onnxruntime")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_device_that_does_not_start_is_not_replaced(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime itself goes on with the processor when its CUDA libraries fail to load."""
+    offered = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnx_graph.onnxruntime, "get_available_providers", lambda: offered)
+    graph = onnx_graph.export(bundle.network(), 64)
+    unheard = pytest.warns(UserWarning, match="CUDAExecutionProvider")
+    with unheard, pytest.raises(EngineUnavailable, match="could not start"):
+        onnx_graph.open_session(graph, device="cuda")

@@ -140,6 +140,14 @@ def test_a_dry_run_leaves_the_bundle_alone(tmp_path: Path, work: Path) -> None:
     assert "<img" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
+def test_the_report_may_lie_in_the_bundle(tmp_path: Path, work: Path) -> None:
+    bundle = small_bundle(tmp_path / "bundle")
+    out = bundle.path / "report"
+    words = ["--data", "celeba", "--root", str(work / "known"), "--no-pictures"]
+    assert calibrate(work, "--bundle", str(bundle.path), *words, "--out", str(out)) == 0
+    assert Bundle.load(bundle.path).calibration is not None
+
+
 def test_wrong_names_are_set_right_before_measuring(tmp_path: Path, work: Path) -> None:
     """A photo under a second name is a false match, until the list says whose it is."""
     people = tmp_path / "people"
@@ -206,6 +214,16 @@ def test_what_is_missing_is_said(
     (tmp_path / "groups.csv").write_text("person,colour\n")
     assert calibrate(work, *words, "--groups", str(tmp_path / "groups.csv")) == 3
     assert "columns name and group" in capsys.readouterr().err
+    (tmp_path / "groups.csv").write_bytes(b"name,group\nJos\xe9,a\n")
+    assert calibrate(work, *words, "--groups", str(tmp_path / "groups.csv")) == 3
+    assert "cannot be read" in capsys.readouterr().err
+    assert calibrate(work, *words, "--groups", str(tmp_path / "none.csv")) == 3
+    assert "cannot be read" in capsys.readouterr().err
+    (tmp_path / "few.txt").write_text("1 0.5\n-1 0.1\n")
+    assert calibrate(work, "--scores", str(tmp_path / "few.txt")) == 3
+    assert "at least 4 of either" in capsys.readouterr().err
+    assert calibrate(work, *words, "--max-photos", "1") == 2
+    assert "2 photos to make a pair" in capsys.readouterr().err
     scores = [
         "--scores",
         str(tmp_path / "groups.csv"),

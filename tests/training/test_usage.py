@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from training import compare, fit, reproduce
+from training import compare, distributed, fit, reproduce
 from training.__main__ import main
 from training.datasets.table import Table
 from training.errors import UsageError
@@ -53,6 +54,8 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["distill", "--teacher", "x", "--spare", "0.25"], "--spare 0.25 is not like"),
         (["distill", "--teacher", "x", "--spare", "a:0.1,b:1"], "--spare a:0.1,b:1 is not like"),
         (["distill", "--teacher", "x", "--spare", "a:0.1,a:0.2"], "--spare names 'a' twice"),
+        (["distill", "--teacher", "x", "--stages", "16:9"], "at least 32 pixels"),
+        (["fit", *TINY, "--frozen", "--keep-teacher", "x"], "--keep-teacher needs pictures"),
         (["publish", *PUBLISH, "--facts", "no.json"], "no file no.json"),
     ],
 )
@@ -72,6 +75,35 @@ def test_words_that_are_no_such_number(words: list[str], tmp_path: Path) -> None
     with pytest.raises(SystemExit) as stop:
         main(["compare", "--dataset", "cub", *words, "--out", str(tmp_path)])
     assert stop.value.code == 2
+
+
+def test_facts_that_are_no_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "facts.json").write_text("summary: fine")
+    words = ["publish", *PUBLISH, "--facts", str(tmp_path / "facts.json")]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 2
+    assert "is not JSON" in capsys.readouterr().err
+
+
+def test_a_batch_that_does_not_divide_among_the_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(distributed, "world", lambda: 3)
+    words = ["distill", "--teacher", "x", "--batch", "64", "--out", str(tmp_path)]
+    assert main(words) == 2
+    assert "--batch 64 does not divide among 3 processes" in capsys.readouterr().err
+
+
+def test_distillation_on_processors_needs_no_group_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: started.append(f"gpu {device}"))
+    monkeypatch.setattr(torch.distributed, "init_process_group", started.append)
+    distributed.start(gpu=False)
+    assert started == ["gloo"]
+    distributed.start()
+    assert started == ["gloo", "gpu 0", "nccl"]
 
 
 def test_resuming_with_another_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

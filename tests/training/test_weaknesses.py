@@ -57,6 +57,24 @@ def test_a_group_whose_members_look_alike_shows() -> None:
     assert rates["a"].fnmr is None
 
 
+def test_few_errors_give_the_interval_that_as_many_errors_are_worth() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(1000, 32))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    (found,) = _across(vectors, np.zeros(1000, int), ("all",), 0.68)
+    assert 8 <= found.fmr.errors <= 80
+    assert found.fmr.high < 3 * found.fmr.value
+    assert found.fmr.low > found.fmr.value / 3
+
+
+def test_only_photos_that_meet_strangers_do() -> None:
+    vectors, labels = people(10, 4, np.full(40, 0.5))
+    meeting = np.tile([True, False, True, False], 10)
+    (found,) = by_measure(vectors, labels, np.zeros(40), (0, 1), 0.5, meeting=meeting)
+    assert found.fmr.trials == 2 * 2 * (10 * 9 // 2)
+    assert found.fnmr.trials == 10 * 6
+
+
 def test_a_folder_that_is_not_utkface_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").write_bytes(b"")
     embedder = Embedder(small_bundle(tmp_path / "b"))
