@@ -11,11 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from index.crypto import key_from, new_key, parse_key
-from index.follow import compare, discard, open_index, place, rebuild, repair, save_cache
+from index.crypto import key_from, new_key, read_key
+from index.follow import (
+    compare,
+    connect,
+    discard,
+    open_index,
+    place,
+    rebuild,
+    repair,
+    save_cache,
+    take_over,
+)
 from index.gallery import DATABASE_FILE, Gallery
 from index.vectors import VectorIndex
-from model.errors import FaceError, GalleryError, IndexUnavailable
+from model.errors import FaceError, GalleryError, GalleryUnavailable, IndexUnavailable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,8 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _gallery(arguments) as gallery:
             return arguments.run(gallery, arguments)
     except FaceError as error:
-        print(f"error ({error.code}): {error}", file=sys.stderr)
-        return 1
+        return _failed(error)
+    except OSError as error:
+        return _failed(GalleryUnavailable(f"The command could not be finished: {error}."))
+
+
+def _failed(error: FaceError) -> int:
+    print(f"error ({error.code}): {error}", file=sys.stderr)
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,24 +125,21 @@ def _place(url: str) -> tuple[str, ...]:
 
 
 def _gallery(arguments: argparse.Namespace) -> Gallery:
-    key = parse_key(_text(arguments.key_file)) if arguments.key_file else key_from()
+    key = read_key(arguments.key_file) if arguments.key_file else key_from()
     model_id = getattr(arguments, "model_id", None)
     if model_id is None and not (arguments.data / DATABASE_FILE).exists():
         raise GalleryError(f"There is no gallery in {arguments.data}.")
     return Gallery.open(arguments.data, model_id=model_id, key=key)
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError as error:
-        raise GalleryError(f"The key file {path} cannot be read: {error}.") from error
-
-
 def _index(gallery: Gallery, url: str) -> VectorIndex:
+    _check_filled(gallery)
+    return open_index(gallery, url, progress=sys.stderr.isatty())
+
+
+def _check_filled(gallery: Gallery) -> None:
     if gallery.dimension() is None:
         raise GalleryError("The gallery is empty; there is nothing to index yet.")
-    return open_index(gallery, url, progress=sys.stderr.isatty())
 
 
 def _stats(gallery: Gallery, arguments: argparse.Namespace) -> int:
@@ -157,7 +170,8 @@ def _sync(gallery: Gallery, arguments: argparse.Namespace) -> int:
 
 
 def _rebuild(gallery: Gallery, arguments: argparse.Namespace) -> int:
-    index = _index(gallery, arguments.index)
+    _check_filled(gallery)
+    index = connect(gallery, arguments.index)
     start = time.perf_counter()
     count = rebuild(gallery, index, progress=sys.stderr.isatty())
     save_cache(gallery, index)
@@ -167,7 +181,9 @@ def _rebuild(gallery: Gallery, arguments: argparse.Namespace) -> int:
 
 
 def _move(gallery: Gallery, arguments: argparse.Namespace) -> int:
-    target = _index(gallery, arguments.target)
+    _check_filled(gallery)
+    target = connect(gallery, arguments.target)
+    take_over(gallery, target, progress=sys.stderr.isatty())
     repair(gallery, target)
     after = compare(gallery, target)
     save_cache(gallery, target)

@@ -116,6 +116,20 @@ def parse_key(text: str, origin: str = "the given text") -> bytes:
     )
 
 
+def read_key(path: str | Path) -> bytes:
+    """Reads a gallery key from a file.
+
+    Raises:
+        WrongKey: If the file cannot be read or holds no key.
+    """
+    try:
+        # What is no text is no key either; the message must not quote its bytes.
+        text = Path(path).read_bytes().decode(errors="replace")
+    except OSError as error:
+        raise WrongKey(f"The gallery key file {path} cannot be read: {error.strerror}.") from error
+    return parse_key(text, str(path))
+
+
 def key_from(environment: Mapping[str, str] | None = None) -> bytes | None:
     """The gallery key from ``FACE_GALLERY_KEY`` or the file in ``FACE_GALLERY_KEY_FILE``.
 
@@ -129,8 +143,5 @@ def key_from(environment: Mapping[str, str] | None = None) -> bytes | None:
     if text := environment.get(KEY_VARIABLE):
         return parse_key(text, KEY_VARIABLE)
     if name := environment.get(KEY_FILE_VARIABLE):
-        try:
-            return parse_key(Path(name).read_text(), name)
-        except (OSError, UnicodeDecodeError) as error:
-            raise WrongKey(f"The gallery key file {name} cannot be read: {error}.") from error
+        return read_key(name)
     return None

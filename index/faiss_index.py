@@ -48,6 +48,8 @@ class FaissIndex:
         background: Gather in a thread; False does it inside ``add``, for tests and tools.
     """
 
+    shared = False
+
     def __init__(
         self,
         dimension: int,

@@ -15,8 +15,8 @@ from index.faiss_index import Content, FaissIndex
 from index.gallery import Gallery
 from index.milvus_index import MilvusIndex
 from index.milvus_url import MilvusAddress
-from index.records import Vectors
-from index.vectors import VectorIndex
+from index.records import Mark, Vectors
+from index.vectors import VectorIndex, foreign_index
 from model.errors import IndexUnavailable
 
 log = logging.getLogger(__name__)
@@ -42,13 +42,26 @@ def open_index(
         gallery: The source of truth.
         url: ``faiss`` (or ``auto``) for an index in this process,
             ``milvus://host:19530/collection`` for a server, ``milvus-lite:/path/file.db`` for
-            Milvus's embedded form.
+            Milvus's embedded form. Milvus keeps the vectors of an encrypted gallery in the
+            clear; a warning says so.
         dimension: Length of a vector; needed while the gallery is empty.
         progress: Show a bar on the terminal when the index must be rebuilt.
 
     Raises:
-        IndexUnavailable: If the engine is not installed or its server is away.
+        IndexUnavailable: If the engine is not installed, its server is away, or the collection
+            belongs to another gallery.
     """
+    index = connect(gallery, url, dimension=dimension)
+    try:
+        catch_up(gallery, index, progress=progress)
+    except BaseException:
+        index.close()
+        raise
+    return index
+
+
+def connect(gallery: Gallery, url: str, *, dimension: int | None = None) -> VectorIndex:
+    """Opens an index as it is, be it behind or of another gallery; see :func:`open_index`."""
     known = gallery.dimension()
     if known and dimension and known != dimension:
         raise ValueError(f"the gallery's vectors have {known} numbers, not {dimension}")
@@ -63,21 +76,31 @@ def open_index(
             log.info("%s It is rebuilt from the gallery.", error)
     else:
         index = MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id)
-    catch_up(gallery, index, progress=progress)
+        if gallery.encrypted:
+            log.warning(
+                "The gallery is encrypted, but Milvus keeps a copy of its vectors unencrypted: "
+                "encrypt the disk of the server and the way to it."
+            )
     return index
 
 
 def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
     """Applies to the index what the gallery committed since the change it stands for.
 
-    An index of another gallery, or of one restored from an older copy, is rebuilt.
+    An index of this gallery before it was restored from an older copy is rebuilt, and so is one
+    of another gallery unless it is shared.
 
     Returns:
         The number of changes applied; 0 when it was up to date.
+
+    Raises:
+        IndexUnavailable: If the index is shared and belongs to another gallery.
     """
     mark = index.mark
     if mark is not None and mark == gallery.head():
         return 0
+    if index.shared and _foreign(gallery, mark):
+        raise foreign_index()
     if mark is None or gallery.mark_at(mark.seq) != mark:
         return rebuild(gallery, index, progress=progress)
     applied = 0
@@ -96,8 +119,18 @@ def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) ->
     return applied
 
 
+def _foreign(gallery: Gallery, mark: Mark | None) -> bool:
+    return mark is not None and mark.gallery_id != gallery.gallery_id
+
+
+def take_over(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
+    """Catches up like :func:`catch_up`, and rebuilds an index that belongs to another gallery."""
+    fill = rebuild if _foreign(gallery, index.mark) else catch_up
+    return fill(gallery, index, progress=progress)
+
+
 def rebuild(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
-    """Fills the index from the gallery alone; returns the number of vectors."""
+    """Fills the index from the gallery alone, whoever had it; returns the number of vectors."""
     head, total = gallery.head(), gallery.counts().photos
     with tqdm(total=total, unit="photo", desc="index", disable=not (progress and total)) as bar:
         index.rebuild(_counted(gallery.iter_embeddings(), bar), head)
@@ -151,12 +184,20 @@ def write_cache(gallery: Gallery, taken: Snapshot | None) -> bool:
 
 
 def discard(gallery: Gallery, url: str) -> None:
-    """Deletes what an index keeps outside this process: its cache file or its collection."""
+    """Deletes what an index keeps outside this process: its cache file or its collection.
+
+    Raises:
+        IndexUnavailable: If the collection belongs to another gallery.
+    """
     if url in EMBEDDED:
         (gallery.folder / CACHE_FILE).unlink(missing_ok=True)
     else:
         dimension = gallery.dimension() or 8
-        MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id).drop()
+        index = MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id)
+        if _foreign(gallery, index.mark):
+            index.close()
+            raise foreign_index()
+        index.drop()
 
 
 @dataclass(frozen=True)

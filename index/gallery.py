@@ -224,22 +224,27 @@ class Gallery(GalleryReader):
         Args:
             path: The file to write.
             plain: Leave the file unencrypted although the gallery is encrypted.
+
+        Raises:
+            GalleryError: If the file cannot be written there.
         """
         if self._db.writing:
             raise ValueError("export must not be called inside a batch")
         return portable.write(self, Path(path), None if plain else self._facts.vault.master)
 
-    def import_(self, path: str | Path, *, existing: str = "error") -> int:
+    def import_(self, path: str | Path, *, existing: str = "error", thumbnails: bool = True) -> int:
         """Adds everyone from an exported file, all or nothing.
 
         Args:
             path: A file :meth:`export` wrote.
             existing: ``error`` or ``skip``: what to do with people whose id is here already.
+            thumbnails: Store the thumbnails of the file; False leaves them all out.
 
         Returns:
             The number of people added.
         """
-        return portable.read(self, Path(path), self._facts.vault.master, existing)
+        key = self._facts.vault.master
+        return portable.read(self, Path(path), key, existing, thumbnails=thumbnails)
 
     def _checked(self, photo: NewPhoto) -> np.ndarray:
         """The photo's vector as stored (float16), after checking that it may be."""

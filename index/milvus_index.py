@@ -12,7 +12,7 @@ import numpy as np
 from index.milvus_schema import create_collections, search_parameters, state_name
 from index.milvus_url import MilvusAddress
 from index.records import Mark, Vectors
-from index.vectors import IndexStats, check_queries, check_rows
+from index.vectors import IndexStats, check_queries, check_rows, foreign_index
 from model.errors import BundleMismatch, IndexUnavailable
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,8 @@ ATTEMPTS = 5
 TIMEOUT = 20.0
 MOST_RESULTS = 16_384
 """The most results a Milvus server gives for one query."""
+CLAIMED = -1
+"""The ``seq`` of a collection that is being rebuilt: no change of a gallery has it."""
 
 
 class MilvusIndex:
@@ -33,8 +35,13 @@ class MilvusIndex:
     With the consistency level ``Strong``, the default, a search sees every write acknowledged
     before it, by whichever process, and waits for the server's clock for that; ``Session`` sees
     those of this process at once and others soon. The mark is stored in a small collection
-    beside the vectors, after them, so that a crash in between only repeats work.
+    beside the vectors, after them, so that a crash in between only repeats work. It also says
+    whose vectors they are: a collection belongs to one gallery until another rebuilds it.
+
+    Milvus gets the vectors as they are, also those of an encrypted gallery.
     """
+
+    shared = True
 
     def __init__(self, client: Any, address: MilvusAddress, dimension: int, model_id: str) -> None:
         self._client = client
@@ -75,7 +82,6 @@ class MilvusIndex:
             )
             index = cls(client, address, dimension, model_id)
             index._prepare()
-            index._mark = index._stored_mark()
             return index
 
         return retry(dial, address.uri)
@@ -96,23 +102,39 @@ class MilvusIndex:
 
     @property
     def mark(self) -> Mark | None:
-        # Read from the server once: a search must not wait for it. Another process may be further
-        # by now; then this one repeats what that one did, which does no harm.
+        """The last change this process knows to be included.
+
+        Raises:
+            IndexUnavailable: If the collection was given to another gallery meanwhile.
+        """
+        # Another process of the same gallery may be further by now; then this one repeats what
+        # that one did, which does no harm.
+        stored = self._stored_mark()
+        if self._mark is None or stored is None:
+            self._mark = stored
+        elif stored.gallery_id != self._mark.gallery_id:
+            raise foreign_index()
         return self._mark
 
     def _stored_mark(self) -> Mark | None:
-        found = self._client.query(
+        found = self._call(
+            "query",
             state_name(self._name),
             filter="id == 0",
             output_fields=["gallery_id", "seq", "token"],
             consistency_level="Strong",
-            timeout=TIMEOUT,
         )
         if not found:
             return None
         return Mark(found[0]["gallery_id"], int(found[0]["seq"]), int(found[0]["token"]))
 
     def advance(self, mark: Mark) -> None:
+        stored = self._stored_mark()
+        if stored is not None and stored.gallery_id != mark.gallery_id:
+            raise foreign_index()
+        self._store_mark(mark)
+
+    def _store_mark(self, mark: Mark) -> None:
         row = {
             "id": 0,
             "gallery_id": mark.gallery_id,
@@ -206,8 +228,10 @@ class MilvusIndex:
         return np.sort(np.array(retry(walk, self._address.uri), np.int64))
 
     def rebuild(self, chunks: Iterable[Vectors], mark: Mark) -> None:
-        self._drop()
-        self._mark = None
+        # Claimed before it is emptied: a process of another gallery is refused from here on,
+        # and a rebuild that is cut off is begun again.
+        self._store_mark(Mark(mark.gallery_id, CLAIMED, 0))
+        self._call("drop_collection", self._name)
         retry(self._prepare, self._address.uri)
         for chunk in chunks:
             self.add(chunk.ids, chunk.vectors, chunk.people)
@@ -215,12 +239,9 @@ class MilvusIndex:
 
     def drop(self) -> None:
         """Deletes the collections and everything in them, and closes the index."""
-        self._drop()
-        self.close()
-
-    def _drop(self) -> None:
         self._call("drop_collection", state_name(self._name))
         self._call("drop_collection", self._name)
+        self.close()
 
     def stats(self) -> IndexStats:
         mark = self.mark

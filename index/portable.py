@@ -49,7 +49,21 @@ def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
         gallery: What to export. It must not change meanwhile: the export holds its write lock.
         path: The file to write.
         key: Seals the file, or None.
+
+    Raises:
+        GalleryError: If the file cannot be written there.
     """
+    try:
+        _write_whole(gallery, path, key)
+    except OSError as error:
+        raise GalleryError(
+            f"The export {path} cannot be written: {error.strerror or error}. Choose a folder "
+            "that you may write to, on a disk with room for it."
+        ) from error
+    return path
+
+
+def _write_whole(gallery: Gallery, path: Path, key: bytes | None) -> None:
     partial = path.with_name(path.name + ".part")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -65,7 +79,6 @@ def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    return path
 
 
 def _write_archive(gallery: Gallery, stream: BinaryIO | SealedWriter) -> None:
@@ -131,7 +144,14 @@ def _embedding_bytes(gallery: Gallery, count: int, dimension: int) -> Iterator[b
         yield chunk.vectors.tobytes()
 
 
-def read(gallery: Gallery, path: Path, key: bytes | None, existing: str = "error") -> int:
+def read(
+    gallery: Gallery,
+    path: Path,
+    key: bytes | None,
+    existing: str = "error",
+    *,
+    thumbnails: bool = True,
+) -> int:
     """Imports an exported file; nothing is stored unless all of it is.
 
     Args:
@@ -139,6 +159,7 @@ def read(gallery: Gallery, path: Path, key: bytes | None, existing: str = "error
         path: The exported file.
         key: The gallery key, needed when the file is sealed.
         existing: ``error`` or ``skip`` for people whose id is here already.
+        thumbnails: Store the thumbnails of the file; False leaves them all out.
 
     Returns:
         The number of people added.
@@ -160,7 +181,8 @@ def read(gallery: Gallery, path: Path, key: bytes | None, existing: str = "error
                     gallery=gallery.model_id,
                     model=manifest["model_id"],
                 )
-            return _import(gallery, archive, manifest, path.name, existing)
+            pictures = set(archive.namelist()) if thumbnails else set()
+            return _import(gallery, archive, manifest, path.name, existing, pictures)
     except _UNREADABLE as error:
         raise GalleryError(f"The export {path.name} cannot be read: {error}.") from error
 
@@ -222,7 +244,12 @@ def _checked_photo(photo: dict) -> dict:
 
 
 def _import(
-    gallery: Gallery, archive: zipfile.ZipFile, manifest: dict, file: str, existing: str
+    gallery: Gallery,
+    archive: zipfile.ZipFile,
+    manifest: dict,
+    file: str,
+    existing: str,
+    pictures: set[str],
 ) -> int:
     rows_of: dict[str, list[tuple[int, dict]]] = {}
     with archive.open("photos.jsonl") as lines:
@@ -231,7 +258,6 @@ def _import(
             rows_of.setdefault(photo.pop("person_id"), []).append((row, photo))
     with archive.open("embeddings.npy") as member:
         vectors = np.lib.format.read_array(member, allow_pickle=False)
-    pictures = set(archive.namelist())
     added = 0
     with gallery.batch(), archive.open("people.jsonl") as lines:
         for line in lines:

@@ -94,7 +94,8 @@ class PeopleSearch:
         with self._sync_lock:
             applied = catch_up(self.gallery, self.index)
             self._unsaved += applied
-        if self._unsaved > max(_SAVE_AFTER, len(self.index) // 100):
+        # In this order: the length of an index elsewhere is a question to its server.
+        if self._unsaved > _SAVE_AFTER and self._unsaved > len(self.index) // 100:
             self._save_in_background()
         return applied
 

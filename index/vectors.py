@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from index.records import Mark, Vectors
+from model.errors import IndexUnavailable
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,13 @@ class VectorIndex(Protocol):
     """One vector per photo, found by inner product of unit vectors (cosine).
 
     All methods may be called from any thread.
+
+    Attributes:
+        shared: Whether programs with other galleries can reach the same vectors. Such an index
+            is never emptied unasked; one of this process is rebuilt whenever it does not fit.
     """
+
+    shared: bool
 
     @property
     def dimension(self) -> int:
@@ -85,16 +92,28 @@ class VectorIndex(Protocol):
         """All ids, int64, ascending."""
 
     def rebuild(self, chunks: Iterable[Vectors], mark: Mark) -> None:
-        """Replaces the whole content; ``mark`` is the change it stands for."""
+        """Replaces the whole content, whoever had it; ``mark`` is the change it stands for."""
 
     def advance(self, mark: Mark) -> None:
-        """Notes that all changes up to ``mark`` are included."""
+        """Notes that all changes up to ``mark`` are included.
+
+        Raises:
+            IndexUnavailable: If the index is shared and belongs to another gallery by now.
+        """
 
     def stats(self) -> IndexStats:
         """What the index is and holds."""
 
     def close(self) -> None:
         """Ends background work and releases connections."""
+
+
+def foreign_index() -> IndexUnavailable:
+    """The error for a shared index that belongs to another gallery."""
+    return IndexUnavailable(
+        "The collection holds the people of another gallery. Name another collection, or empty "
+        "this one and fill it from your gallery with `python -m index rebuild`."
+    )
 
 
 def check_rows(dimension: int, ids: np.ndarray, vectors: np.ndarray) -> np.ndarray:

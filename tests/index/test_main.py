@@ -128,6 +128,48 @@ def test_a_key_file_is_for_its_owner_and_never_replaced(
     assert "cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("target", ["no/folder/x.faces", "file/x.faces", "data"])
+def test_an_export_that_cannot_be_written_is_one_sentence(
+    folder: Path, tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["export", "--data", str(folder), str(tmp_path / target)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"error (gallery_error): The export {tmp_path / target} cannot be")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe" * 16, bytes(32), None], ids=["binary", "zeros", "missing"]
+)
+def test_a_key_file_that_holds_no_key_is_one_sentence(
+    folder: Path, tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gallery.key"
+    if content is not None:
+        file.write_bytes(content)
+    assert main(["stats", "--data", str(folder), "--key-file", str(file)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error (wrong_key): The gallery key ")
+    assert str(file) in error
+    assert "0xff" not in error
+    assert error.count("\n") == 1
+
+
+def test_a_data_folder_that_cannot_be_made_is_one_sentence(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = tmp_path / "all.faces"
+    main(["export", "--data", str(folder), str(export)])
+    capsys.readouterr()
+    command = ["import", "--data", str(export), "--model-id", MODEL, str(export)]
+    assert main(command) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error (gallery_unavailable): ")
+    assert error.count("\n") == 1
+
+
 def test_errors_are_sentences_and_a_status(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

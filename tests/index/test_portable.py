@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -67,6 +69,34 @@ def test_everything_arrives(
         assert target.import_(file) == 5
         assert summary(target) == expected
     assert list(tmp_path.glob("*.part")) == []
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "sealed"])
+def test_thumbnails_can_be_left_out(tmp_path: Path, key: bytes | None) -> None:
+    with filled(tmp_path / "a", key) as source:
+        file = source.export(tmp_path / "people.faces")
+        wanted = [row[:6] for row in summary(source)]
+        assert source.thumbnail("1") is not None
+    with Gallery.open(tmp_path / "b", model_id=MODEL, key=key) as target:
+        assert target.import_(file, thumbnails=False) == 5
+        assert [row[:6] for row in summary(target)] == wanted
+        photos = [photo for person in target.iter_people() for photo in target.photos(person.id)]
+        assert len(photos) == 11
+        assert all(target.thumbnail(photo.id) is None for photo in photos)
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "sealed"])
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, key: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with filled(tmp_path / "a", key) as source:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(GalleryError, match="No space left on device"):
+            source.export(tmp_path / "x.faces")
+    assert list(tmp_path.glob("x.faces*")) == []
 
 
 def test_encrypted_export_needs_the_key(tmp_path: Path) -> None:
