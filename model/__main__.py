@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.errors import FaceError
+from model.errors import BundleError, FaceError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,9 +94,12 @@ def _import(args: argparse.Namespace) -> int:
     if args.source.startswith("facenet-"):
         bundle = import_facenet(args.out, args.source.removeprefix("facenet-"))
     else:
-        preprocessing = Preprocessing(
-            args.input_size, tuple(args.mean), tuple(args.std), args.channels, args.flip
-        )
+        try:
+            preprocessing = Preprocessing(
+                args.input_size, tuple(args.mean), tuple(args.std), args.channels, args.flip
+            )
+        except ValueError as error:
+            raise BundleError(f"{args.source} cannot be imported so: {error}.") from error
         source = Path(args.source)
         bundle = import_onnx(source, args.out, preprocessing, name=args.name or source.stem)
     print(f"wrote {bundle.path}, model {bundle.model_id[:12]}; calibrate it before use")

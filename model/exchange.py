@@ -21,6 +21,7 @@ from model.types import CROP_SIZE
 PARITY = 0.9999
 """Lowest cosine at which two engines count as the same model."""
 
+FACENET_WEIGHTS = ("vggface2", "casia-webface")
 FACENET_INPUT = Preprocessing(input_size=160, mean=(127.5,) * 3, std=(128.0,) * 3)
 
 
@@ -87,10 +88,14 @@ def import_facenet(out: Path, weights: str = "vggface2") -> Bundle:
     """Wrap facenet-pytorch's InceptionResnetV1, whose weights it downloads.
 
     Raises:
-        BundleError: The weights are not to be had here.
+        BundleError: There are no such weights, or they are not to be had here.
     """
     from facenet_pytorch import InceptionResnetV1
 
+    if weights not in FACENET_WEIGHTS:
+        raise BundleError(
+            f"facenet-pytorch has no weights {weights!r}; it has {' and '.join(FACENET_WEIGHTS)}."
+        )
     try:
         source = InceptionResnetV1(pretrained=weights)
     except OSError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ MEASURES = (
     ("sharpness", "sharpness", (0, 0.15, 0.3, 10), False),
 )
 BLOCK = 256
+COMPARED = ("dataset", "split", "loss", "n", "classes", "metrics")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.facts} is not JSON: {error}.") from error
     if missing := {"summary", "terms", "making"} - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")
+    compared = _compared(args.compared)
     source = Bundle.load(args.bundle)
     with fresh_folder(args.out) as draft:
         bundle = save_network(
@@ -91,7 +94,9 @@ def run(args: argparse.Namespace) -> int:
         crops = crop_photos(table.paths, cache=args.cache)
         vectors = _embed(embedder, crops.pixels)
         calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id)
-        figures = _measure(args, table, crops, vectors, calibration, embedder)
+        figures = replace(
+            _measure(args, table, crops, vectors, calibration, embedder), compared=compared
+        )
         rows = _rows(args.lfw, table, crops, "DevTest")
         sample = metrics.pair_scores(vectors[rows], table.labels[rows])
         bundle = bundle.with_calibration(calibration).with_card(
@@ -176,16 +181,24 @@ def _measure(
         )
         if args.utkface
         else None,
-        compared=tuple(_result(run) for run in args.compared),
     )
 
 
-def _result(run: Path) -> dict[str, Any]:
-    file = run / "results.json"
-    if not file.is_file():
-        raise UsageError(f"{run} holds no finished run of fit: it has no {file.name}.")
-    result = json.loads(file.read_text(encoding="utf-8"))
-    return {name: result[name] for name in ("dataset", "split", "loss", "n", "classes", "metrics")}
+def _compared(runs: Sequence[Path]) -> tuple[dict[str, Any], ...]:
+    """Results of runs that differ in loss and seed only, as far as they say."""
+    results = []
+    for run in runs:
+        file = run / "results.json"
+        if not file.is_file():
+            raise UsageError(f"{run} holds no finished run of fit: it has no {file.name}.")
+        result = json.loads(file.read_text(encoding="utf-8"))
+        if missing := [name for name in COMPARED if name not in result]:
+            raise UsageError(f"{file} is not of fit: it lacks {', '.join(missing)}.")
+        for name in ("dataset", "split"):
+            if results and result[name] != results[0][name]:
+                raise UsageError(f"{run} has another {name} than {runs[0]}: not to be compared.")
+        results.append({name: result[name] for name in COMPARED})
+    return tuple(results)
 
 
 def _compare(bundle: Bundle, crops: Crops, vectors: np.ndarray) -> None:

@@ -95,6 +95,21 @@ def test_import_says_what_is_wrong(foreign_file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["x.onnx", "--input-size", "16"], "at least 32 pixels"),
+        (["x.onnx", "--std", "1", "0", "1"], "every value must be positive"),
+        (["facenet-vggface3"], "no weights 'vggface3'; it has vggface2 and casia-webface"),
+    ],
+)
+def test_import_with_words_that_cannot_be_meant(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", *words, "--out", str(tmp_path / "b")]) == 3
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("graph", "complaint"),
     [
         (graph_of("Unheard", [1, 16], domain="elsewhere"), r"bad\.onnx does not run.*Unheard"),

@@ -194,3 +194,22 @@ def test_variants_are_judged_on_the_part_that_was_asked_for(
     assert "; epsilon=1e-3; val, n = 8;" in (tmp_path / "table.md").read_text()
     assert "| untrained |" in (tmp_path / "table.md").read_text()
     assert '"epsilon": 0.001' in (tmp_path / "pd-0" / "results.json").read_text()
+
+
+def test_runs_that_are_not_to_be_compared_are_refused_before_measuring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "facts.json").write_text('{"summary": "", "terms": "", "making": {}}')
+    whole = {"dataset": "a", "split": "s", "loss": "pd", "n": 1, "classes": 1, "metrics": {}}
+    runs = {"one": whole, "other": {**whole, "split": "t"}, "less": {"loss": "pd"}}
+    for name, result in runs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(json.dumps(result))
+    words = ["publish", *PUBLISH, "--facts", str(tmp_path / "facts.json"), "--out", str(tmp_path)]
+    for names, said in (
+        (["none"], "no finished run"),
+        (["less"], "lacks dataset, split, n"),
+        (["one", "other"], "another split"),
+    ):
+        assert main([*words, "--compared", *(str(tmp_path / name) for name in names)]) == 2
+        assert said in capsys.readouterr().err
