@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from app.locks import lock_file, private
+
 
 class AuditLog:
     """Appends to one file, from any thread and several processes.
@@ -37,8 +39,8 @@ class AuditLog:
         if self.file is None:
             return
         entry = {"when": datetime.now(UTC).isoformat(), "who": who, "what": what, **facts}
-        with self._lock, open(self.file, "ab+", opener=_private) as log:
-            _lock_file(log.fileno())
+        with self._lock, open(self.file, "ab+", opener=private) as log:
+            lock_file(log.fileno())
             entry["previous"] = _digest(_last_line(log))
             line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
             log.write(line.encode() + b"\n")
@@ -60,18 +62,6 @@ class AuditLog:
                     return number
                 previous = line
         return None
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _lock_file(descriptor: int) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: one process writes
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _last_line(log: Any) -> bytes:

@@ -14,12 +14,14 @@ import secrets
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
 
+from app.locks import lock_file, private
 from model.errors import FaceError
 
 Scope = Literal["read", "enroll", "admin"]
@@ -84,6 +86,11 @@ class Key:
     hash: str
     created: str
 
+    @property
+    def user(self) -> str:
+        """What a page's login is kept under: the name, and which key of that name it was."""
+        return f"{self.name}:{self.salt}"
+
 
 class KeyStore:
     """The keys of one installation, in a JSON file only its owner can read.
@@ -135,18 +142,18 @@ class KeyStore:
         secret = f"fv_{secrets.token_urlsafe(32)}"
         salt = secrets.token_bytes(16)
         made = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._lock:
-            self._refresh()
+        key = Key(name, scope, salt.hex(), _hash(secret, salt).hex(), made)
+        with self._changing():
             if name in self._keys:
                 raise ValueError(f"There is a key {name!r} already; revoke it first.")
-            key = Key(name, scope, salt.hex(), _hash(secret, salt).hex(), made)
             self._write([*self._keys.values(), key])
         return secret
 
     def revoke(self, name: str) -> bool:
         """Remove a key; False when there was none of that name."""
-        with self._lock:
-            self._refresh()
+        if not self.file.exists():
+            return False
+        with self._changing():
             rest = [key for key in self._keys.values() if key.name != name]
             found = len(rest) < len(self._keys)
             if found:
@@ -159,17 +166,7 @@ class KeyStore:
         Raises:
             NotAuthenticated: Nobody does.
         """
-        keys = self.keys()
-        mark = self._mark(secret)
-        with self._lock:
-            seen = self._seen.get(mark)
-        found = next((key for key in keys if key.name == seen), None)
-        if found is None:
-            found = self._find(keys, secret)
-            with self._lock:
-                self._seen[mark] = found.name
-                while len(self._seen) > 1000:
-                    self._seen.popitem(last=False)
+        found = self._holder(secret)
         return Principal(found.name, found.scope)
 
     def recognises(self, secret: str) -> bool:
@@ -178,16 +175,20 @@ class KeyStore:
         with self._lock:
             return mark in self._seen
 
-    def login(self, name: str, secret: str) -> bool:
-        """Whether ``secret`` is the key called ``name``: the page's login."""
+    def login(self, name: str, secret: str) -> str | None:
+        """The page's login: the user it is kept under, or None where ``secret`` is not the key
+        called ``name``."""
         try:
-            found = self.principal(secret)
+            found = self._holder(secret)
         except NotAuthenticated:
-            return False
-        return hmac.compare_digest(found.name.encode(), name.encode())
+            return None
+        return found.user if hmac.compare_digest(found.name.encode(), name.encode()) else None
 
-    def user(self, name: str | None) -> Principal:
+    def user(self, user: str | None) -> Principal:
         """The principal of a page's logged-in user; where no key is required, of anyone.
+
+        Args:
+            user: As :meth:`login` gave it.
 
         Raises:
             NotAuthenticated: A key is required, and there is no user or the key was revoked.
@@ -195,12 +196,26 @@ class KeyStore:
         if not self.required:
             return LOCAL
         for key in self.keys():
-            if key.name == name:
+            if key.user == user:
                 return Principal(key.name, key.scope)
         raise NotAuthenticated(
             "A key is needed, and yours does not exist or was revoked. Log in again; a page opened "
             "before there was any key asks for one after the server's next start."
         )
+
+    def _holder(self, secret: str) -> Key:
+        keys = self.keys()
+        mark = self._mark(secret)
+        with self._lock:
+            seen = self._seen.get(mark)
+        found = next((key for key in keys if key.user == seen), None)
+        if found is None:
+            found = self._find(keys, secret)
+            with self._lock:
+                self._seen[mark] = found.user
+                while len(self._seen) > 1000:
+                    self._seen.popitem(last=False)
+        return found
 
     def _mark(self, secret: str) -> bytes:
         return hmac.digest(self._pepper, secret.encode(), "sha256")
@@ -218,6 +233,16 @@ class KeyStore:
                 "This API key is unknown or was revoked. Check it, or ask for one."
             )
         return found
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The keys as they are now, while no other thread or process changes them."""
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Not the file itself: each change puts another in its place.
+        with self._lock, open(self.file.with_suffix(".lock"), "ab", opener=private) as held:
+            lock_file(held.fileno())
+            self._refresh()
+            yield
 
     def _refresh(self) -> None:
         try:
@@ -243,7 +268,6 @@ class KeyStore:
             ) from error
 
     def _write(self, keys: list[Key]) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile("w", dir=self.file.parent, delete=False) as fresh:
             json.dump([asdict(key) for key in keys], fresh, indent=2)
             fresh.flush()

@@ -17,7 +17,7 @@ from app.cli import Parser, common_options, failed, positive, settings_of
 from app.report import Line, Report
 from app.results import OVERRIDABLE
 from app.settings import Settings
-from app.sources import BadSource, Item, open_source
+from app.sources import BadSource, Item, open_source, printable
 
 if TYPE_CHECKING:
     from app.batch import BatchEnroller
@@ -58,7 +58,7 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
         print(sentence)
     for status, count in report.counts(report.lines).items():
         print(f"{count:>8} {status}")
-    print(f"Report: {report.path}")
+    print(f"Report: {printable(str(report.path))}")
     if options.dry_run:
         print(DRY_RUN)
     return 0 if all(line.stored for line in report.lines.values()) else 1
@@ -100,7 +100,8 @@ def _enroll(
     try:
         done = stored_before(service.core.gallery, items, report.lines)
         if done:
-            print(f"{len(done)} of {len(items)} photos are stored, as {report.path} says.")
+            where = printable(str(report.path))
+            print(f"{len(done)} of {len(items)} photos are stored, as {where} says.")
         report.keep(done)
         left = [item for item in items if item.key not in done]
         report.add(_problem(item) for item in left if item.problem)
@@ -133,7 +134,7 @@ def _go_through(enroller: BatchEnroller, report: Report, items: list[Item], *, q
 
 
 def _default_report(source: Path, dry_run: bool) -> Path:
-    name = source.resolve().stem or "photos"
+    name = printable(source.resolve().stem) or "photos"
     return Path(f"{name}.{'dry-run' if dry_run else 'enrolled'}.csv")
 
 

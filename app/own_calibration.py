@@ -21,7 +21,7 @@ from app.core import Core, active_file
 from app.pipeline import only_face
 from app.progress import Progress, stop_if_asked
 from app.results import DetectedFace
-from app.sources import UNZIPPING_ERRORS, file_reader, is_photo, zip_reader
+from app.sources import UNZIPPING_ERRORS, file_reader, is_photo, printable, zip_reader
 from model.calibration import Calibration
 from model.errors import CalibrationError, FaceError
 
@@ -167,7 +167,7 @@ def _walk(root: Path, max_bytes: int) -> Iterator[_Source]:
     ]  # fmt: skip
     photos = list(filter(is_photo, inside))
     for path, person in zip(photos, _people(photos), strict=True):
-        yield _Source(person, path.as_posix(), file_reader(root / path, max_bytes))
+        yield _Source(person, printable(path.as_posix()), file_reader(root / path, max_bytes))
 
 
 def _from_zip(data: bytes, core: Core) -> list[_Source]:

@@ -162,12 +162,16 @@ class PeopleService:
     def import_(self, file: Path, *, existing: str = "error") -> int:
         """Add the people of an exported gallery; returns their number.
 
+        Their thumbnails come along only where thumbnails are kept.
+
         Args:
             file: What :meth:`export` wrote.
             existing: ``error`` or ``skip``: what to do with people who are here already.
         """
         self.principal.require("admin")
-        number = self.core.gallery.import_(file, existing=existing)
+        number = self.core.gallery.import_(
+            file, existing=existing, thumbnails=self.core.settings.keep_thumbnails
+        )
         self._log("import", people=number)
         return number
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import BinaryIO
 
-from app.sources import BadSource, Key
+from app.sources import BadSource, Key, printable
 
 STORED = ("accepted", "already")
 
@@ -69,7 +69,7 @@ class Report:
         if path.suffix.lower() not in (".csv", ".jsonl"):
             raise BadSource(f"The report {path.name!r} must end in .csv or .jsonl.")
         self.path = path
-        self._source = str(source.resolve())
+        self._source = printable(str(source.resolve()))
         self._csv = path.suffix.lower() == ".csv"
         try:
             # Found out now, not after the first photos are stored.

@@ -71,13 +71,13 @@ class FaceService(PeopleService):
         """The same service on behalf of someone; costs nothing."""
         return replace(self, principal=principal)
 
-    def for_user(self, name: str | None) -> FaceService:
+    def for_user(self, user: str | None) -> FaceService:
         """The service on behalf of the page's logged-in user (``gr.Request.username``).
 
         Raises:
             NotAuthenticated: There are keys, and the user has none (any more).
         """
-        return self.acting_as(self.keys.user(name))
+        return self.acting_as(self.keys.user(user))
 
     def detect(self, image: bytes) -> Photo:
         """Find the faces of a photo, with crops and quality, largest first; may be none.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from index.milvus_url import MilvusAddress
 from model.errors import FaceError
 
 BUNDLE = Path(__file__).parents[1] / "model" / "bundles" / "default"
@@ -27,6 +28,9 @@ CHOICES = {
     "batching": ("auto", "on", "off"),
 }
 """Settings that take one of a few words."""
+
+EMBEDDED = ("auto", "faiss")
+"""What ``index`` may be beside an address."""
 
 
 class BadSetting(FaceError):
@@ -197,6 +201,11 @@ def _check(settings: Settings) -> None:
     for name in ("queue", "queue_seconds", "rate_per_minute", "upload_seconds"):
         if getattr(settings, name) < 0:
             raise BadSetting(f"{name} is {getattr(settings, name)}; it must not be negative.")
+    if settings.index not in EMBEDDED:
+        try:
+            MilvusAddress.parse(settings.index)
+        except ValueError as error:
+            raise BadSetting(f"index is not usable: {error}.") from error
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

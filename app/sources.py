@@ -97,8 +97,14 @@ def open_source(source: Path, max_bytes: int) -> list[Item]:
     return sorted(items, key=lambda item: order[item.name])
 
 
+def printable(path: str) -> str:
+    """A path as text that any file takes: bytes that are no UTF-8 stand as ``\\xff``."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def _item(file: str, name: str | None, read: Callable[[], bytes], *facts: Any) -> Item:
     """An item; without a name that can be kept it is one with a problem."""
+    file = printable(file)
     if name is None:
         message = (
             f"{file!a} does not say who it shows. Put it into a folder with the person's name, or "
@@ -186,8 +192,10 @@ def file_reader(file: Path, max_bytes: int) -> Callable[[], bytes]:
         try:
             with file.open("rb") as stream:
                 return stream.read(max_bytes + 1)
-        except OSError as error:
-            raise BadImage(f"{file.name} cannot be read: {error.strerror}.") from error
+        except (OSError, ValueError) as error:
+            # A ValueError is for a path that no file can have, and is its own explanation.
+            why = getattr(error, "strerror", error)
+            raise BadImage(f"{printable(file.name)} cannot be read: {why}.") from error
 
     return read
 

@@ -16,7 +16,16 @@ from app.settings import Settings
 from app.ui import cards, namesakes, people_cards
 from app.ui.namesakes import Namesakes
 from app.ui.photos import photo_picker, picker_value, read_uploads
-from app.ui.shared import QUIET, acting, at_once, explain, live, placeholder, sample_strip
+from app.ui.shared import (
+    QUIET,
+    acting,
+    at_once,
+    at_work,
+    explain,
+    live,
+    placeholder,
+    sample_strip,
+)
 from app.ui.stops import Stops
 from model.errors import FaceError
 
@@ -255,7 +264,7 @@ def tab(service: FaceService, settings: Settings) -> None:
         return filled | closed | same_name.hidden() | look_up(chosen.name, request)
 
     fields = [name, consent, photos, same_name.meant]
-    shown = {"show_progress": "minimal", "show_progress_on": result, **QUIET}
+    shown = {"show_progress": "minimal", "show_progress_on": result, **at_work(settings)}
     gr.on([button.click, name.submit], run, fields, outputs, **shown)
     insist.click(run_override, [*fields, results, reason], outputs, **shown)
     face.input(run_face, [*fields, results, face], outputs, **shown)

@@ -59,8 +59,9 @@ def _ask_remove(mine: FaceService, person: str, photo: str | None) -> str:
 
 def _remove(mine: FaceService, person: str, photo: str | None) -> Outcome:
     name = _photo_name(mine, person, photo)
-    mine.remove_photo(person, photo)
-    return cards.message("info", f"Removed {name} for good."), person
+    if mine.remove_photo(person, photo).complete:
+        return cards.message("info", f"Removed {name} for good."), person
+    return cards.message("info", f"Removed {name}.", people_cards.LAST_TRACES), person
 
 
 def _photo_name(mine: FaceService, person: str, photo_id: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,12 @@ from fastapi.responses import Response
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
-from app.auth import KeyStore
 from app.errors import plain_answer
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import enroll, gallery, model, private, search, theme, verify
+from app.ui import enroll, gallery, login, model, private, search, theme, verify
 from app.ui.downloads import Downloads
-from app.ui.offline import stay_offline
+from app.ui.offline import keep_nothing, stay_offline
 
 _HEADER = """
 <header class="fv-head"><h1>Face verification</h1>
@@ -35,8 +33,10 @@ _LOGIN = (
 )
 
 CLOSED = ("/gradio_api/file={path:path}", "/gradio_api/file/{path:path}", "/file={path:path}",
-          "/file/{path:path}", "/gradio_api/proxy={path:path}", "/proxy={path:path}")  # fmt: skip
-"""Gradio's routes that serve files or other sites; the page needs none of them."""
+          "/file/{path:path}", "/gradio_api/proxy={path:path}", "/proxy={path:path}",
+          "/gradio_api/deep_link")  # fmt: skip
+"""Gradio's routes that serve files or other sites, or write what a page shows into a file; the page
+needs none of them."""
 
 
 def build(
@@ -50,6 +50,7 @@ def build(
         downloads: Where exports are offered; its router must be in the web app.
     """
     stay_offline()
+    keep_nothing()
     downloads = downloads or Downloads(private.FOLDER)
     with gr.Blocks(
         title=theme.TITLE, analytics_enabled=False, delete_cache=(60, 600), fill_width=False
@@ -91,7 +92,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         path,
         server_name=settings.host,
         server_port=settings.port,
-        auth=_login(service.keys) if service.keys.required else None,
+        auth=login.login(service.keys) if service.keys.required else None,
         auth_message=_LOGIN,
         theme=theme.theme(),
         head=theme.HEAD,
@@ -104,7 +105,9 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         show_error=False,
         max_file_size=settings.max_request_bytes,
     )
-    app.router.routes.append(_BesideApi(path, app.router.routes.pop().app))
+    mounted = app.router.routes.pop().app
+    mounted.tokens = login.Users()
+    app.router.routes.append(_BesideApi(path, mounted))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager
@@ -127,17 +130,5 @@ class _BesideApi(Mount):
         return super().matches(scope)
 
 
-def _login(keys: KeyStore) -> Callable[[str, str], Awaitable[bool]]:
-    """The page's login, off the event loop: Gradio awaits a coroutine, and calls all else on it."""
-    # One at a time, as unknown keys of the API: guesses must not take all processors.
-    guessing = asyncio.Lock()
-
-    async def login(name: str, secret: str) -> bool:
-        async with guessing:
-            return await asyncio.to_thread(keys.login, name, secret)
-
-    return login
-
-
-def _closed(path: str) -> Response:
+def _closed() -> Response:
     return plain_answer(404, "not_found", "The page serves no files.")

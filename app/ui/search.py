@@ -11,7 +11,7 @@ from app.service import FaceService
 from app.settings import Settings
 from app.ui import cards, people_cards
 from app.ui.photos import photo_picker, picker_value, read_uploads
-from app.ui.shared import QUIET, acting, at_once, explain, live, placeholder, sample_strip
+from app.ui.shared import acting, at_once, at_work, explain, live, placeholder, sample_strip
 
 _WAITING = "Give a photo and press Search. Every face in it is looked for."
 _TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
@@ -61,7 +61,7 @@ def tab(service: FaceService, settings: Settings) -> None:
         yield {photo: value}
         yield {result: run(value, rate, request)}
 
-    shown = {"show_progress_on": result, **QUIET}
+    shown = {"show_progress_on": result, **at_work(settings)}
     answers = [
         button.click(run_pressed, [photo, target], result, **shown),
         target.input(run, [photo, target], result, **shown),

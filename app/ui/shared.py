@@ -14,6 +14,7 @@ from PIL import Image
 
 from app.samples import Sample
 from app.service import FaceService
+from app.settings import Settings
 from app.ui import cards
 from model.errors import FaceError
 from model.image import load_image
@@ -22,6 +23,12 @@ log = logging.getLogger(__name__)
 
 QUIET = {"api_visibility": "private"}
 """For every event: the page's own doors are not an API; that is what /v1 is for."""
+
+
+def at_work(settings: Settings) -> dict[str, Any]:
+    """For events that look at photos: all of them together keep to the number of workers."""
+    return {"concurrency_id": "photos", "concurrency_limit": settings.workers, **QUIET}
+
 
 # The mark tells a waiting program that a click is heard.
 _STRIP = """

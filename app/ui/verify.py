@@ -16,7 +16,16 @@ from app.ui import cards, evidence
 from app.ui.curves import curves_of
 from app.ui.model_cards import progress_bar
 from app.ui.photos import photo_picker, picker_value, read_uploads
-from app.ui.shared import QUIET, acting, at_once, explain, live, placeholder, sample_strip
+from app.ui.shared import (
+    QUIET,
+    acting,
+    at_once,
+    at_work,
+    explain,
+    live,
+    placeholder,
+    sample_strip,
+)
 from app.ui.stops import Stops, steps
 
 _WAITING = "Give two photos and press Compare. The answer appears here."
@@ -117,7 +126,7 @@ def tab(service: FaceService, settings: Settings) -> None:
 
     photos = [first, second]
     outputs = [result, face_a, face_b, crops, why, regions]
-    shown = {"show_progress_on": result, **QUIET}
+    shown = {"show_progress_on": result, **at_work(settings)}
     answers = [
         button.click(run_fresh, [*photos, target], outputs, **shown),
         gr.on(
@@ -126,7 +135,9 @@ def tab(service: FaceService, settings: Settings) -> None:
         ),
         strip.click(run_sample, target, [*photos, *outputs], **shown),
     ]  # fmt: skip
-    mapping = why.click(show_regions, crops, [regions, stop], show_progress="hidden", **QUIET)
+    mapping = why.click(
+        show_regions, crops, [regions, stop], show_progress="hidden", **at_work(settings)
+    )
     stop.click(call_off, None, None, queue=False, **QUIET)
     hidden = gr.update(visible=False)
     unchosen = gr.update(visible=False, value=None)

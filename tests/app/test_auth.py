@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -92,9 +93,9 @@ def test_the_page_login_needs_name_and_key_of_one_another(store: KeyStore) -> No
 
 def test_without_keys_whoever_is_at_the_machine_may_do_all(store: KeyStore) -> None:
     assert store.user(None) == LOCAL
-    store.add("ann", "read")
-    assert store.user("ann") == Principal("ann", "read")
-    for stranger in (None, "eve"):
+    secret = store.add("ann", "read")
+    assert store.user(store.login("ann", secret)) == Principal("ann", "read")
+    for stranger in (None, "eve", "ann"):
         with pytest.raises(NotAuthenticated):
             store.user(stranger)
 
@@ -117,8 +118,8 @@ def test_revoking_the_last_key_never_opens_a_running_server(tmp_path: Path) -> N
     assert running.required
     with pytest.raises(NotAuthenticated):
         running.user(None)
-    KeyStore(file).add("eve", "read")
-    assert running.user("eve") == Principal("eve", "read")
+    secret = KeyStore(file).add("eve", "read")
+    assert running.user(running.login("eve", secret)) == Principal("eve", "read")
 
 
 def test_a_server_started_with_keys_stays_closed_without_them(tmp_path: Path) -> None:
@@ -156,3 +157,54 @@ def test_a_key_seen_before_costs_no_second_hash(store: KeyStore) -> None:
     for _ in range(50):
         store.principal(secret)
     assert time.process_time() - started < 0.5
+
+
+def test_a_key_revoked_while_it_is_checked_never_stands_for_the_next_of_its_name(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = store.add("ann", "read")
+    other = KeyStore(store.file)
+    hashing = auth._hash
+
+    def replaced_meanwhile(given: str, salt: bytes) -> bytes:
+        monkeypatch.setattr(auth, "_hash", hashing)
+        other.revoke("ann")
+        other.add("ann", "admin")
+        (key,) = store.keys()
+        assert key.scope == "admin"
+        return hashing(given, salt)
+
+    monkeypatch.setattr(auth, "_hash", replaced_meanwhile)
+    assert store.principal(secret) == Principal("ann", "read")
+    with pytest.raises(NotAuthenticated):
+        store.principal(secret)
+
+
+@pytest.mark.parametrize("change", ["add", "revoke"])
+def test_two_programs_that_change_the_keys_at_once_lose_neither_change(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    store.add("ann")
+    other = KeyStore(store.file)
+    late = threading.Thread(target=other.add, args=("bob",))
+    writing = store._write
+
+    def slowly(keys: list[auth.Key]) -> None:
+        late.start()
+        # Long enough for the other one to read and write in between, if it may.
+        late.join(1)
+        writing(keys)
+
+    monkeypatch.setattr(store, "_write", slowly)
+    if change == "add":
+        store.add("cleo")
+    else:
+        store.revoke("ann")
+    late.join()
+    names = [key["name"] for key in json.loads(store.file.read_text())]
+    assert names == (["ann", "cleo", "bob"] if change == "add" else ["bob"])
+
+
+def test_revoking_where_there_are_no_keys_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert not KeyStore(tmp_path / "none" / "keys.json").revoke("ann")
+    assert not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,6 +104,33 @@ def test_photos_without_a_name_and_rows_without_a_photo_are_told(
     assert "1 bad_row" in capsys.readouterr().out
     (folder / "list.csv").write_text("name;path\nEileen;Eileen_1.jpg\nGrace;portrait.jpg\n")
     assert run(settings, folder / "list.csv", "--report", tmp_path / "list.jsonl") == 0
+
+
+def test_names_that_are_no_utf_8_stop_nobody_else(
+    settings: Settings,
+    photos: Photos,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = filled(
+        tmp_path / os.fsdecode(b"people\xfe"),
+        {
+            "Eileen/1.jpg": photos.collins,
+            os.fsdecode(b"Grace/\xff.jpg"): photos.hopper,
+            os.fsdecode(b"Ann\xff/1.jpg"): photos.nobody,
+        },
+    )
+    assert run(settings, folder) == 1
+    report = tmp_path / "people\\xfe.enrolled.csv"
+    stored = {"Eileen/1.jpg": "accepted", "Grace/\\xff.jpg": "accepted"}
+    assert statuses(report) == {**stored, "Ann\\xff/1.jpg": "no_name"}
+    assert "Report: people\\xfe.enrolled.csv" in capsys.readouterr().out
+    files = looked_at(monkeypatch)
+    assert run(settings, folder) == 1
+    assert not files
+    assert "2 of 3 photos are stored" in capsys.readouterr().out
 
 
 def test_people_are_given_the_facts_they_lack_and_keep_those_they_have(

@@ -206,6 +206,24 @@ def test_export_and_import(settings: Settings, photos: Photos, tmp_path: Path) -
     other.close()
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_import_brings_thumbnails_only_where_they_are_kept(
+    settings: Settings, photos: Photos, tmp_path: Path, keep: bool
+) -> None:
+    service = FaceService.open(settings)
+    service.enroll("Eileen", uploads(photos.collins))
+    service.export(tmp_path / "people.face")
+    service.close()
+    other = FaceService.open(
+        dataclasses.replace(settings, data=tmp_path / "other", keep_thumbnails=keep)
+    )
+    assert other.import_(tmp_path / "people.face") == 1
+    (person,) = other.people()
+    (photo,) = other.photos(person.id)
+    assert (other.thumbnail(photo.id) is not None) is keep
+    other.close()
+
+
 def test_an_index_that_is_away_is_no_reason_to_keep_anyone(
     service: FaceService, photos: Photos, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.server import check_access
-from app.settings import CHOICES, BadSetting, Settings
+from app.settings import CHOICES, EMBEDDED, BadSetting, Settings
+from index import follow
 from model import embedder
 
 
@@ -37,6 +38,8 @@ def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("FACE_BATCHING", "sometimes"),
         ("FACE_ENGINE", "foo"),
         ("FACE_DEVICE", "tpu"),
+        ("FACE_INDEX", "nonsense"),
+        ("FACE_INDEX", "milvus://host:many/faces"),
     ],
 )
 def test_a_wrong_value_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,8 +48,11 @@ def test_a_wrong_value_is_named(name: str, value: str, monkeypatch: pytest.Monke
         Settings.load()
 
 
-def test_the_choices_are_those_the_model_offers() -> None:
+def test_the_choices_are_those_that_model_and_index_offer() -> None:
     assert (CHOICES["engine"], CHOICES["device"]) == (embedder.ENGINES, embedder.DEVICES)
+    assert EMBEDDED == follow.EMBEDDED
+    for address in (*EMBEDDED, "milvus://host:19530/faces", "milvus-lite:/path/file.db"):
+        assert Settings(index=address).index == address
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -82,6 +83,25 @@ def test_csv_with_consent_and_further_columns(tmp_path: Path) -> None:
     assert ann.read() == b"p"
     with pytest.raises(BadImage, match="gone"):
         bob.read()
+
+
+def test_a_path_that_no_file_can_have_is_a_bad_image(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_bytes(b"name,path\nAnn,1\0.jpg\n")
+    (item,) = open_source(tmp_path / "list.csv", 100)
+    with pytest.raises(BadImage, match="cannot be read: embedded null byte"):
+        item.read()
+
+
+def test_a_name_that_is_no_utf_8_is_told_in_letters_and_read_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "Ann" / os.fsdecode(b"\xff.jpg")
+    file.parent.mkdir()
+    file.write_bytes(b"photo")
+    (item,) = open_source(tmp_path, 100)
+    assert item.key == ("Ann/\\xff.jpg", "Ann")
+    assert item.read() == b"photo"
+    file.unlink()
+    with pytest.raises(BadImage, match=r"^\\xff\.jpg cannot be read: No such file"):
+        item.read()
 
 
 def test_csv_as_a_spreadsheet_writes_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -31,11 +32,11 @@ from app.auth import KeyStore
 from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import build, private
+from app.ui import build, erasing, people_cards, private
 from app.ui.downloads import PREFIX, Downloads
 from app.ui.photos import picker_value, read_uploads
 from app.ui.stops import Stops, steps
-from model.errors import BadImage
+from model.errors import BadImage, IndexUnavailable
 from model.image import load_image
 from tests.app.conftest import Photos
 
@@ -214,6 +215,36 @@ def test_a_refused_import_names_the_file_but_not_where_it_lies(
         assert str(tmp_path) not in words
         assert "existing=" not in words
     assert "Added 0 people" in said(exported, leave=True)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_photo_is_removed_for_good_only_when_the_index_has_let_go_of_it(
+    service: FaceService, photos: Photos, monkeypatch: pytest.MonkeyPatch, away: bool
+) -> None:
+    person = service.enroll("Grace", [Upload("hopper.jpg", photos.hopper)]).person_id
+
+    def refuse() -> int:
+        raise IndexUnavailable("The engine is away.")
+
+    if away:
+        monkeypatch.setattr(service.core.search, "sync", refuse)
+    said, _ = erasing.STEPS["remove"].do(service, person, service.photos(person)[0].id)
+    assert "Removed photo 1 (hopper.jpg)" in said
+    assert ("for good" in said) is not away
+    assert (people_cards.LAST_TRACES in said) is away
+
+
+def test_events_that_look_at_photos_share_the_workers(service: FaceService) -> None:
+    settings = replace(service.settings, workers=3)
+    page = build(service, settings)
+    pickers = {"verify-first", "verify-second", "search-photo", "enroll-photos"}
+    looking = [
+        each for each in page.fns.values()
+        if each.name in ("run_sample", "show_regions")
+        or (each.fn and pickers & {given.elem_id for given in each.inputs})
+    ]  # fmt: skip
+    assert len(looking) == 10
+    assert {(each.concurrency_id, each.concurrency_limit) for each in looking} == {("photos", 3)}
 
 
 def test_a_login_keeps_nobody_else_waiting(

@@ -1,0 +1,90 @@
+"""The page over HTTP as a browser calls it: what a session keeps, and how long a login lasts."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import server
+from app.auth import KeyStore
+from app.results import Upload
+from app.service import FaceService
+from app.ui import private
+from app.ui.photos import picker_value
+from tests.app.conftest import Photos
+
+Browser = Callable[[], TestClient]
+
+
+@pytest.fixture
+def browser(service: FaceService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
+    """Opens the page of a server that runs while the client is entered."""
+    # The folder goes with the server; that of the process is for the other tests.
+    monkeypatch.setattr(private, "FOLDER", tmp_path / "private")
+    return lambda: TestClient(server.build(service), base_url="http://127.0.0.1")
+
+
+def press(client: TestClient, element: str, *given: object) -> str:
+    """Press a button; returns its first output."""
+    config = client.get("/config").json()
+    (button,) = (
+        each["id"] for each in config["components"] if each["props"].get("elem_id") == element
+    )
+    (event,) = (
+        each["id"] for each in config["dependencies"] if [button, "click"] in each["targets"]
+    )
+    call = {"data": given, "fn_index": event, "session_hash": "mine"}
+    assert client.post("/gradio_api/queue/join", json=call).status_code == 200
+    answer = client.get("/gradio_api/queue/data", params={"session_hash": "mine"}).text
+    told = [json.loads(line.removeprefix("data: ")) for line in answer.split("\n\n") if line]
+    (done,) = (each for each in told if each["msg"] == "process_completed")
+    return done["output"]["data"][0]
+
+
+def test_a_session_keeps_neither_the_photo_nor_the_answer(browser: Browser, photos: Photos) -> None:
+    with browser() as client:
+        given = picker_value([Upload("hopper.jpg", photos.hopper)])
+        shown = press(client, "search-run", given, 0.01)
+        assert "data:image" in shown
+        sessions = client.app.router.routes[-1].app.state_holder.session_data
+        kept = json.dumps(sessions["mine"].config_values, default=str)
+        assert base64.b64encode(photos.hopper).decode() not in kept
+        assert json.dumps(shown)[1:-1] not in kept
+
+
+def test_nobody_can_have_a_session_written_into_a_file(browser: Browser, photos: Photos) -> None:
+    with browser() as client:
+        press(client, "search-run", picker_value([Upload("hopper.jpg", photos.hopper)]), 0.01)
+        mine = {"session_hash": "mine"}
+        for address in ("/gradio_api/deep_link", "/gradio_api/deep_link/"):
+            assert client.get(address, params=mine).status_code == 404, address
+        for address in ("//gradio_api/deep_link", "/deep_link", "/gradio_api%2Fdeep_link"):
+            answer = client.get(address, params=mine)
+            assert answer.status_code >= 400 or "html" in answer.headers["content-type"], address
+
+
+def test_a_login_ends_with_its_key_though_another_gets_the_name(
+    service: FaceService, browser: Browser, photos: Photos
+) -> None:
+    keys = KeyStore(service.settings.keys_file)
+    given = picker_value([Upload("hopper.jpg", photos.hopper)])
+    old = keys.add("ann", "read")
+    with browser() as client:
+        assert client.post("/login", data={"username": "ann", "password": old}).is_success
+        assert "A key is needed" not in press(client, "search-run", given, 0.01)
+        keys.revoke("ann")
+        new = keys.add("ann", "admin")
+        assert "A key is needed" in press(client, "search-run", given, 0.01)
+        assert client.post("/login", data={"username": "ann", "password": old}).is_client_error
+        cookies = dict(client.cookies)
+        assert client.post("/login", data={"username": "ann", "password": new}).is_success
+        assert "A key is needed" not in press(client, "search-run", given, 0.01)
+        # The new key's login does not bring the old one back.
+        client.cookies.clear()
+        client.cookies.update(cookies)
+        assert "A key is needed" in press(client, "search-run", given, 0.01)
