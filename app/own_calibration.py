@@ -99,7 +99,7 @@ def measure(
 
     def pairs(done: int, total: int) -> None:
         stop_if_asked(cancel, stopped)
-        report("Comparing all pairs", done, total)
+        report("Comparing pairs", done, total)
 
     calibration = Calibration.fit(
         np.concatenate(vectors),

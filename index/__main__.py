@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     import_ = command("import", _import, "add everyone from an exported file")
     import_.add_argument("file", type=Path)
     import_.add_argument("--skip-existing", action="store_true", help="leave known people alone")
+    import_.add_argument("--no-thumbnails", action="store_true", help="store no pictures of faces")
     import_.add_argument("--model-id", help="the model, to start a new gallery")
     return parser
 
@@ -204,7 +205,9 @@ def _export(gallery: Gallery, arguments: argparse.Namespace) -> int:
 
 def _import(gallery: Gallery, arguments: argparse.Namespace) -> int:
     existing = "skip" if arguments.skip_existing else "error"
-    print(f"{gallery.import_(arguments.file, existing=existing)} people added")
+    thumbnails = not arguments.no_thumbnails
+    added = gallery.import_(arguments.file, existing=existing, thumbnails=thumbnails)
+    print(f"{added} people added")
     return 0
 
 

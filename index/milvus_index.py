@@ -25,6 +25,8 @@ ATTEMPTS = 5
 TIMEOUT = 20.0
 MOST_RESULTS = 16_384
 """The most results a Milvus server gives for one query."""
+OWNER_SECONDS = 1.0
+"""How long it may take to notice that a collection was given to another gallery."""
 CLAIMED = -1
 """The ``seq`` of a collection that is being rebuilt: no change of a gallery has it."""
 
@@ -50,6 +52,7 @@ class MilvusIndex:
         self._dimension = dimension
         self._model_id = model_id
         self._mark: Mark | None = None
+        self._asked = -OWNER_SECONDS  # never
 
     @classmethod
     def connect(cls, url: str, *, dimension: int, model_id: str) -> MilvusIndex:
@@ -109,12 +112,25 @@ class MilvusIndex:
         """
         # Another process of the same gallery may be further by now; then this one repeats what
         # that one did, which does no harm.
+        if self._mark is not None and time.monotonic() - self._asked < OWNER_SECONDS:
+            return self._mark
         stored = self._stored_mark()
         if self._mark is None or stored is None:
             self._mark = stored
-        elif stored.gallery_id != self._mark.gallery_id:
-            raise foreign_index()
+        else:
+            self._check_owner(stored, self._mark.gallery_id)
+        self._asked = time.monotonic()
         return self._mark
+
+    def _check_owner(self, stored: Mark, gallery_id: str) -> None:
+        """Raises unless a stored mark is of this gallery, and no other process is at a rebuild."""
+        if stored.gallery_id != gallery_id:
+            raise foreign_index()
+        if stored.seq == CLAIMED and (self._mark is None or self._mark.seq != CLAIMED):
+            raise IndexUnavailable(
+                "The collection is being rebuilt. If that was cut off, run `python -m index "
+                "rebuild` again."
+            )
 
     def _stored_mark(self) -> Mark | None:
         found = self._call(
@@ -130,8 +146,8 @@ class MilvusIndex:
 
     def advance(self, mark: Mark) -> None:
         stored = self._stored_mark()
-        if stored is not None and stored.gallery_id != mark.gallery_id:
-            raise foreign_index()
+        if stored is not None:
+            self._check_owner(stored, mark.gallery_id)
         self._store_mark(mark)
 
     def _store_mark(self, mark: Mark) -> None:

@@ -91,9 +91,13 @@ class PeopleSearch:
         Returns:
             The number of changes applied.
         """
-        with self._sync_lock:
-            applied = catch_up(self.gallery, self.index)
-            self._unsaved += applied
+        applied = 0
+        # Asked before the lock: whoever finds the index up to date need not wait for the others,
+        # nor for their patience with a server that is away.
+        if self.index.mark != self.gallery.head():
+            with self._sync_lock:
+                applied = catch_up(self.gallery, self.index)
+                self._unsaved += applied
         # In this order: the length of an index elsewhere is a question to its server.
         if self._unsaved > _SAVE_AFTER and self._unsaved > len(self.index) // 100:
             self._save_in_background()

@@ -111,8 +111,8 @@ class VectorIndex(Protocol):
 def foreign_index() -> IndexUnavailable:
     """The error for a shared index that belongs to another gallery."""
     return IndexUnavailable(
-        "The collection holds the people of another gallery. Name another collection, or empty "
-        "this one and fill it from your gallery with `python -m index rebuild`."
+        "The collection holds the people of another gallery. Name another collection for this "
+        "one; `python -m index rebuild` would take it over, once somebody is enrolled here."
     )
 
 

@@ -144,7 +144,13 @@ class Bundle:
         return self._rewritten(manifest, {CARD: card.encode(), **(pictures or {})})
 
     def _rewritten(self, manifest: dict[str, Any], changed: Mapping[str, bytes]) -> Bundle:
-        kept = {file.name: file.read_bytes() for file in self.path.iterdir() if file.is_file()}
+        files = list(self.path.iterdir())
+        if strange := [file.name for file in files if not file.is_file()]:
+            raise BundleError(
+                f"{self.path} holds a folder, {strange[0]}, which is no part of a bundle and would "
+                "be lost. Move it elsewhere."
+            )
+        kept = {file.name: file.read_bytes() for file in files}
         del kept[MANIFEST]
         write_folder(self.path, manifest, {**kept, **changed})
         return Bundle.load(self.path)

@@ -146,9 +146,14 @@ def _start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Eng
     if bundle.architecture is None:
         if engine == "torch":
             raise EngineUnavailable(f"{bundle.name} is an ONNX graph; torch cannot run it.")
-        cuda = "CUDAExecutionProvider" in onnxruntime.get_available_providers()
-        device = ("cuda" if cuda else "cpu") if device == "auto" else device
-        return OnnxEngine(bundle, device, threads)
+        if device != "auto":
+            return OnnxEngine(bundle, device, threads)
+        if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+            try:
+                return OnnxEngine(bundle, "cuda", threads)
+            except EngineUnavailable as error:
+                log.warning("%s The processor is used instead.", error)
+        return OnnxEngine(bundle, "cpu", threads)
     device = _best_device() if device == "auto" else device
     if engine == "auto":
         engine = "onnxruntime" if device == "cpu" else "torch"

@@ -90,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
         return _check(args)
     groups = read_groups(args.groups) if args.groups else None
     bundle = Bundle.load(args.bundle)
+    if bundle.path.resolve() in args.out.resolve().parents:
+        raise UsageError(f"--out {args.out} lies in the bundle, which holds a model only.")
     photos = _photos(args, bundle)
     with _bar("pairs") as bar:
         calibration = Calibration.fit(

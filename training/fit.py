@@ -16,7 +16,7 @@ from training.keep import add_keep_arguments, keep_teacher
 from training.loop import Job
 from training.losses import LOSSES
 from training.recipe import PRESETS, Recipe, recipe
-from training.task import Task, add_task_arguments, make_task
+from training.task import FROZEN_ONLY, Task, add_task_arguments, make_task
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = recipe_of(args)
     if chosen.loss_weight == 0 and args.keep_teacher is None:
         raise UsageError("--loss-weight 0 leaves nothing to train with, unless --keep-teacher does")
-    if args.frozen and args.keep_teacher:
+    if (args.frozen or args.trunk == FROZEN_ONLY) and args.keep_teacher:
         raise UsageError("--keep-teacher needs pictures, which --frozen replaces by features")
     task = make_task(args)
     if args.patience:

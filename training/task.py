@@ -104,8 +104,17 @@ class Task:
 
     def embeddings(self, net: nn.Module, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Unit vectors and labels of ``train``, ``val`` or ``test``."""
+        self.require(part)
         rows = getattr(self.split, part)
         return embed(net, self.source(rows), np.arange(len(rows))), self.table.labels[rows]
+
+    def require(self, *parts: str) -> None:
+        """See that these parts hold anything; a small dataset may not fill them all."""
+        if empty := [part for part in parts if not len(getattr(self.split, part))]:
+            raise DatasetError(
+                f"{self.table.name} has too few pictures for --split {self.split.name}: nothing "
+                f"is left for {' and '.join(empty)}."
+            )
 
     def job(
         self, loss: str, recipe: Recipe, dim: int, out: Path, *,
@@ -124,6 +133,7 @@ class Task:
             part: Which part is evaluated as training goes.
             progress: Show a bar.
         """
+        self.require("train", part, "test")
         torch.manual_seed(recipe.seed)
         net, fresh = self._network(dim)
         rows = self.split.train
@@ -215,11 +225,6 @@ def make_task(args: argparse.Namespace) -> Task:
     parts = split(table, chosen)
     for note in (*table.notes, parts.describe(table)):
         print(f"{table.name}: {note}")
-    if empty := [name for name in ("train", "val", "test") if not len(getattr(parts, name))]:
-        raise DatasetError(
-            f"{table.name} has too few pictures for --split {chosen}: nothing is left for "
-            f"{' and '.join(empty)}."
-        )
     features = None
     if args.frozen or args.trunk == FROZEN_ONLY:
         trunk = frozen_trunk(args.trunk, args.init, args.pooling)

@@ -68,7 +68,9 @@ def by_group(
         collection.meeting[held_out],
     )
     codes = np.array([names.index(g) if g else len(names) for g in groups[held_out][part.order]])
-    members = [len(np.unique(part.person[codes == code])) for code in range(len(names))]
+    meeting = [
+        len(np.unique(part.person[(codes == code) & part.meeting])) for code in range(len(names))
+    ]
     first, second = np.triu_indices(len(names))
     table = np.full((len(names) + 1, len(names) + 1), -1)
     table[first, second] = table[second, first] = np.arange(len(first))
@@ -79,7 +81,7 @@ def by_group(
     ):
         curves = error_curves(counts)
         people = int((counts.impostor.sum(axis=1) > 0).sum())
-        fewest = min(members[one], members[other])
+        fewest = min(meeting[one], meeting[other])
         mated = int((counts.genuine.sum(axis=1) > 0).sum()) if one == other else 0
         for mark in marks:
             knot = int(np.searchsorted(knots, mark.threshold))

@@ -28,6 +28,12 @@ def url(tmp_path: Path) -> str:
     return f"milvus-lite:{tmp_path}/lite.db?index=FLAT"
 
 
+@pytest.fixture(autouse=True)
+def asked_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose a collection is, which else a process believes for a second."""
+    monkeypatch.setattr(milvus_index, "OWNER_SECONDS", 0.0)
+
+
 @pytest.fixture
 def other(tmp_path: Path, faces: Faces) -> Iterator[Gallery]:
     """A second gallery, with photo numbers the first one has as well."""
@@ -136,6 +142,30 @@ def test_a_collection_is_claimed_while_it_is_filled(
     assert compare(other, again).whole
     assert again.mark == other.head()
     again.close()
+    search.close()
+
+
+def test_a_rebuild_that_was_cut_off_is_noticed_by_the_gallerys_other_processes(
+    gallery: Gallery, faces: Faces, url: str
+) -> None:
+    """They would take what is left of the collection for all of it."""
+    gallery.enroll("one", faces.photos(0, 2))
+    search = PeopleSearch.open(gallery, url)
+    index = MilvusIndex.connect(url, dimension=DIMENSION, model_id=MODEL)
+
+    def cut_off() -> Iterator[Vectors]:
+        yield from ()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index.rebuild(cut_off(), gallery.head())
+    index.close()
+    gallery.enroll("two", faces.photos(1, 2))
+    for _ in range(2):
+        with pytest.raises(IndexUnavailable, match="being rebuilt"):
+            search.search(faces.embedding(0), threshold=0.5)
+    assert main(["rebuild", "--data", str(gallery.folder), "--index", url]) == 0
+    assert search.search(faces.embedding(0), threshold=0.5).matches[0].name == "one"
     search.close()
 
 

@@ -140,12 +140,15 @@ def test_a_dry_run_leaves_the_bundle_alone(tmp_path: Path, work: Path) -> None:
     assert "<img" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_report_may_lie_in_the_bundle(tmp_path: Path, work: Path) -> None:
+def test_a_bundle_keeps_no_folders_and_loses_none(tmp_path: Path, work: Path) -> None:
     bundle = small_bundle(tmp_path / "bundle")
-    out = bundle.path / "report"
-    words = ["--data", "celeba", "--root", str(work / "known"), "--no-pictures"]
-    assert calibrate(work, "--bundle", str(bundle.path), *words, "--out", str(out)) == 0
-    assert Bundle.load(bundle.path).calibration is not None
+    notes = bundle.path / "notes"
+    words = ["--bundle", str(bundle.path), "--data", "celeba", "--root", str(work / "known")]
+    assert calibrate(work, *words, "--out", str(bundle.path / "report")) == 2
+    notes.mkdir()
+    assert calibrate(work, *words, "--no-pictures", "--out", str(tmp_path / "out")) == 3
+    assert notes.is_dir()
+    assert Bundle.load(bundle.path).calibration is None
 
 
 def test_wrong_names_are_set_right_before_measuring(tmp_path: Path, work: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 from model.__main__ import main as model_main
 from model.calibration.scores import Sample
@@ -19,6 +20,7 @@ from training.__main__ import main
 from training.datasets.table import DatasetError
 from training.errors import UsageError
 from training.features import frozen_trunk
+from training.recipe import Recipe
 from training.task import add_task_arguments, make_task
 
 
@@ -72,8 +74,11 @@ def test_the_trunk_of_a_bundle_can_be_frozen_whatever_its_head(tmp_path: Path) -
 
 def test_a_split_that_leaves_nothing_to_choose_by_is_refused(people: Path) -> None:
     words = ["--data", str(people), "--split", "paper", "--cache", str(people / "cache")]
+    task = make_task(arguments(*words))
     with pytest.raises(DatasetError, match="nothing is left for val and test"):
-        make_task(arguments(*words))
+        task.job("pd", Recipe(), 4, people / "run")
+    with pytest.raises(DatasetError, match="nothing is left for test"):
+        task.embeddings(nn.Identity(), "test")
 
 
 def test_a_benchmark_without_pictures_is_a_sentence(
