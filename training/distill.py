@@ -165,7 +165,12 @@ def run(args: argparse.Namespace) -> int:
     targets = torch.from_numpy(training.targets) @ matrix.T
     print(f"{len(training):,} faces to learn from, {len(held_out):,} held out")
 
-    material = {"teacher": teacher.model_id, "number of faces": len(training), "init": args.init}
+    material = {
+        "teacher": teacher.model_id,
+        "number of faces": len(training),
+        "number of processes": distributed.world(),
+        "init": args.init,
+    }
     job = Distillation(net, recipe, preprocessing, material)
     last = args.out / "last.pt"
     if args.resume and last.exists():
