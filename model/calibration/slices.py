@@ -68,7 +68,7 @@ def by_group(
         collection.meeting[held_out],
     )
     codes = np.array([names.index(g) if g else len(names) for g in groups[held_out][part.order]])
-    meeting = [
+    members = [
         len(np.unique(part.person[(codes == code) & part.meeting])) for code in range(len(names))
     ]
     first, second = np.triu_indices(len(names))
@@ -81,7 +81,7 @@ def by_group(
     ):
         curves = error_curves(counts)
         people = int((counts.impostor.sum(axis=1) > 0).sum())
-        fewest = min(meeting[one], meeting[other])
+        fewest = min(members[one], members[other])
         mated = int((counts.genuine.sum(axis=1) > 0).sum()) if one == other else 0
         for mark in marks:
             knot = int(np.searchsorted(knots, mark.threshold))

@@ -51,6 +51,19 @@ def test_export_and_import_into_an_encrypted_gallery(
         assert gallery.count() == 4
 
 
+@pytest.mark.parametrize("words", [[], ["--no-thumbnails"]])
+def test_an_import_can_leave_the_pictures_of_faces_out(
+    folder: Path, tmp_path: Path, words: list[str]
+) -> None:
+    file, new = tmp_path / "all.faces", tmp_path / "new"
+    assert main(["export", "--data", str(folder), str(file)]) == 0
+    assert main(["import", "--data", str(new), str(file), "--model-id", MODEL, *words]) == 0
+    with Gallery.open(new, model_id=MODEL) as gallery:
+        photos = [photo for person in gallery.iter_people() for photo in gallery.photos(person.id)]
+        assert len(photos) == 8
+        assert {gallery.thumbnail(photo.id) is None for photo in photos} == {bool(words)}
+
+
 def test_move_to_milvus_and_back(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,6 +68,20 @@ def test_groups_are_measured_at_the_one_threshold_unless_too_few() -> None:
         assert all((row.fnmr is not None) == within for row in rows)
 
 
+def test_a_group_that_hardly_meets_strangers_has_no_rate_of_false_matches() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(80), 10)
+    vectors = rng.normal(size=(80, 16))[labels] + rng.normal(size=(800, 16))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    groups = np.where(np.arange(800) % 10 == 0, "glasses", "none")
+    calibration = Calibration.fit(
+        vectors, labels, groups=groups, model_id="m", protocol="p", data_fingerprint="f"
+    )
+    rates = {found.groups: found for found in calibration.groups}
+    assert rates["glasses", "glasses"].fmr is None
+    assert rates["none", "none"].fmr is not None
+
+
 def test_group_rates_match_direct_counting() -> None:
     from model.calibration.fit import split_people
 

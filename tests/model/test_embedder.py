@@ -14,6 +14,7 @@ from model import onnx_graph
 from model.bundle import Bundle
 from model.embedder import Embedder, _graph, cache_dir
 from model.errors import EngineUnavailable
+from model.exchange import import_onnx
 from tests.model.helpers import random_crops, small_bundle
 
 ENGINES = ("torch", "onnxruntime")
@@ -151,3 +152,16 @@ def test_a_device_that_does_not_start_is_not_replaced(
     unheard = pytest.warns(UserWarning, match="CUDAExecutionProvider")
     with unheard, pytest.raises(EngineUnavailable, match="could not start"):
         onnx_graph.open_session(graph, device="cuda")
+
+
+def test_the_best_device_is_the_processor_where_cuda_does_not_start(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "graph.onnx").write_bytes(onnx_graph.export(bundle.network(), 64))
+    foreign = import_onnx(
+        tmp_path / "graph.onnx", tmp_path / "foreign", bundle.preprocessing, name="foreign"
+    )
+    offered = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr(onnx_graph.onnxruntime, "get_available_providers", lambda: offered)
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
+        assert Embedder(foreign).device == "cpu"
