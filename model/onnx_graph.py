@@ -6,6 +6,7 @@ import io
 import warnings
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnxruntime
 import torch
@@ -69,6 +70,19 @@ def mend(graph: bytes) -> bytes:
     del proto.graph.input[:]
     proto.graph.input.extend(inputs)
     del proto.graph.value_info[:]
+    return proto.SerializeToString()
+
+
+def multiplied(graph: bytes, matrix: np.ndarray) -> bytes:
+    """A graph whose first output, vectors ``(batch, D)``, is multiplied by a ``(D, D)`` matrix."""
+    proto = onnx.load_from_string(graph)
+    output = proto.graph.output[0]
+    given, taken = output.name, f"{output.name}_multiplied"
+    weights = onnx.numpy_helper.from_array(matrix.T.astype(np.float32), f"{taken}_by")
+    proto.graph.initializer.append(weights)
+    proto.graph.node.append(onnx.helper.make_node("MatMul", [given, weights.name], [taken]))
+    output.name = taken
+    onnx.checker.check_model(proto)
     return proto.SerializeToString()
 
 

@@ -118,6 +118,16 @@ def strangers_by_group(
     return Strangers(rates, float(np.concatenate(cut_off).mean()))
 
 
+def false_match_rate(vectors: np.ndarray, threshold: float) -> Rate:
+    """How often strangers reach a threshold; unit vectors ``(N, D)``, each of another person."""
+    alone = np.zeros(len(vectors), int)
+    (found,) = _rates(
+        vectors, np.arange(len(vectors)), alone, np.zeros((1, 1), int), [""], threshold
+    )
+    assert found.fmr is not None
+    return found.fmr
+
+
 def utkface_facts(root: Path, spared: float = 1.0) -> dict[Path, list[int]]:
     """Age, gender and race of each photo, of the share that training left out."""
     facts = {

@@ -1,0 +1,147 @@
+"""Levelling: directions of groups, and bundles without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from model import onnx_graph
+from model.bundle import Bundle, save_graph, save_network
+from model.embedder import Embedder
+from model.preprocess import Preprocessing
+from tests.model.helpers import lively_network, random_crops, small_bundle
+from training.__main__ import main
+from training.level import TARGET, group_directions, middle_threshold, project, projection
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def some_projection(dim: int) -> np.ndarray:
+    basis = np.linalg.qr(np.random.default_rng(1).normal(size=(dim, 3)))[0]
+    return projection(basis.T)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 99), groups=st.integers(2, 6), data=st.data())
+def test_projection_takes_out_what_the_means_share_and_nothing_else(
+    seed: int, groups: int, data: st.DataObject
+) -> None:
+    count = data.draw(st.integers(1, groups))
+    rng = np.random.default_rng(seed)
+    vectors = unit(rng.normal(size=(20 * groups, 12)))
+    labels = np.repeat(np.arange(groups), 20)
+    directions = group_directions(vectors, labels, count)
+    matrix = projection(directions)
+    np.testing.assert_allclose(matrix @ matrix, matrix, atol=1e-9)
+    np.testing.assert_allclose(matrix @ directions.T, 0, atol=1e-9)
+    assert np.linalg.matrix_rank(matrix) == 12 - count
+    means = np.stack([vectors[labels == group].mean(0) for group in range(groups)])
+    # Eckart and Young: what is left is the sum of the smaller eigenvalues of the means' products.
+    left = np.linalg.eigvalsh(means @ means.T)[: groups - count].clip(0).sum()
+    assert ((means @ matrix) ** 2).sum() == pytest.approx(left, abs=1e-9)
+
+
+def test_strangers_of_a_group_that_shares_a_direction_come_apart() -> None:
+    rng = np.random.default_rng(0)
+    shared = np.eye(32)[0]
+    old, young = rng.normal(size=(200, 32)), rng.normal(size=(200, 32)) + 8 * shared
+    vectors = unit(np.concatenate([old, young]))
+    groups = np.repeat(["old", "young"], 200)
+    levelled = unit(vectors @ projection(group_directions(vectors, groups, 1)))
+    for part, alike in ((vectors, 0.6), (levelled, 0.0)):
+        scores = part[200:] @ part[200:].T
+        assert scores[np.triu_indices(200, 1)].mean() == pytest.approx(alike, abs=0.1)
+
+
+def test_middle_threshold_is_that_of_the_middle_group() -> None:
+    rng = np.random.default_rng(0)
+    parts = [unit(rng.normal(size=(60, 8)) + shift * np.eye(8)[0]) for shift in (0, 2, 5)]
+    threshold = middle_threshold(np.concatenate(parts), np.repeat([0, 1, 2], 60))
+    low, middle, high = (
+        np.mean((part @ part.T)[np.triu_indices(60, 1)] >= threshold) for part in parts
+    )
+    assert low < middle < high
+    assert middle == pytest.approx(TARGET, abs=1 / 1770)
+
+
+@pytest.mark.parametrize("head_norm", [True, False])
+def test_a_network_is_multiplied_before_its_unit_length(tmp_path: Path, head_norm: bool) -> None:
+    net = lively_network(dim=16, head_norm=head_norm)
+    source = save_network(
+        tmp_path / "source", net, Preprocessing(input_size=32), name="net", card=""
+    )
+    matrix = some_projection(16)
+    result = project(source, matrix, tmp_path / "result")
+    expected = unit(Embedder(source, engine="torch").embed(random_crops(4)) @ matrix.T)
+    found = Embedder(result, engine="torch").embed(random_crops(4))
+    np.testing.assert_allclose(found, expected, atol=2e-3)  # fp16 weights
+    assert result.architecture == source.architecture
+    assert result.provenance["levelled from"] == source.model_id
+
+
+def test_a_graph_is_multiplied_too(tmp_path: Path) -> None:
+    graph = onnx_graph.mend(onnx_graph.export(lively_network(dim=16), 32))
+    source = save_graph(
+        tmp_path / "source", graph, Preprocessing(input_size=32), name="graph", card=""
+    )
+    matrix = some_projection(16)
+    result = project(source, matrix, tmp_path / "result")
+    expected = unit(Embedder(source).embed(random_crops(4)) @ matrix.T)
+    np.testing.assert_allclose(Embedder(result).embed(random_crops(4)), expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two groups of eighty dark and eighty bright noise pictures, and a third of five."""
+    root = tmp_path_factory.mktemp("level") / "groups"
+    rng = np.random.default_rng(0)
+    for name, count, low in (("bright", 80, 128), ("dark", 80, 0), ("few", 5, 64)):
+        (root / name).mkdir(parents=True)
+        for photo in range(count):
+            pixels = rng.integers(low, low + 128, (112, 112, 3), np.uint8)
+            Image.fromarray(pixels).save(root / name / f"{photo}.png")
+    return root
+
+
+def command(groups: Path, out: Path, *more: str) -> list[str]:
+    teacher = out.parent / "source"
+    if not teacher.exists():
+        small_bundle(teacher)
+    return ["level", "--bundle", str(teacher), "--faces", str(groups), "--out", str(out),
+            "--cache", str(groups.parent / "cache"), *more]  # fmt: skip
+
+
+def test_command_writes_a_bundle_and_says_what_it_does_to_each_group(
+    groups: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(groups, tmp_path / "out", "--directions", "1")) == 0
+    text = capsys.readouterr().out
+    assert "few: 5 faces are too few, left out" in text
+    rows = {line.split()[0]: line for line in text.splitlines() if "[" in line}
+    assert set(rows) == {"bright", "dark"}
+    levelled = Bundle.load(tmp_path / "out")
+    assert levelled.model_id[:12] in text
+    assert levelled.calibration is None
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (("--directions", "3"), "needs as many groups of 60 faces or more; there are 2"),
+        (("--faces",), "Give --faces or --photos"),
+    ],
+)
+def test_what_cannot_be_levelled_is_refused(
+    groups: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...], sentence: str,
+) -> None:  # fmt: skip
+    assert main(command(groups, tmp_path / "out", *more)) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
