@@ -199,9 +199,8 @@ class KeyStore:
             if key.user == user:
                 return Principal(key.name, key.scope)
         raise NotAuthenticated(
-            "A key is needed, and yours does not exist or was revoked. Log in again: open the "
-            "page's address with /logout at its end. A page opened before there was any key asks "
-            "for one after the server's next start."
+            "A key is needed, and yours does not exist or was revoked. Load the page again to log "
+            "in. A page opened before there was any key asks for one after the server's next start."
         )
 
     def _holder(self, secret: str) -> Key:

@@ -11,8 +11,9 @@ import gradio as gr
 from fastapi import FastAPI
 from fastapi.responses import Response
 from starlette.routing import Match, Mount
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.auth import KeyStore
 from app.errors import plain_answer
 from app.service import FaceService
 from app.settings import Settings
@@ -107,7 +108,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
     )
     mounted = app.router.routes.pop().app
     mounted.tokens = login.Users()
-    app.router.routes.append(_BesideApi(path, mounted))
+    app.router.routes.append(_BesideApi(path, mounted, service.keys))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager
@@ -122,12 +123,22 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
 
 class _BesideApi(Mount):
     """The page takes every path that nothing else takes, except the API's: they have errors of
-    their own for an unknown path or a wrong method."""
+    their own for an unknown path or a wrong method. Whoever loads it with a revoked key is asked
+    to log in."""
+
+    def __init__(self, path: str, app: ASGIApp, keys: KeyStore) -> None:
+        super().__init__(path, app)
+        self.keys = keys
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if f"{scope['path']}/".startswith("/v1/"):
             return Match.NONE, {}
         return super().matches(scope)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].rstrip("/") == self.path:
+            self.app.tokens.drop_revoked(self.keys)
+        await super().handle(scope, receive, send)
 
 
 def _closed() -> Response:
