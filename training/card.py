@@ -31,7 +31,8 @@ class Figures:
         promises: The calibration's thresholds on the DevTest people.
         weakness_target: Target false-match rate whose threshold the slices are measured at.
         weaknesses: Rates on the DevTest people by what is measured of the photos.
-        groups: False matches between strangers inside and across groups, or None.
+        groups: False matches between strangers inside and across groups of UTKFace, or None.
+        folders: The same of photos in a folder for each group, or None.
         compared: ``results.json`` of the runs of ``fit`` this model was chosen among, or none.
     """
 
@@ -43,6 +44,7 @@ class Figures:
     weakness_target: float
     weaknesses: Mapping[str, tuple[SliceRates, ...]]
     groups: Strangers | None
+    folders: Strangers | None = None
     compared: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +100,8 @@ def write_card(
         f"The same DevTest pairs, at the one global threshold for a target FMR of "
         f"{figures.weakness_target:.0e}. A pair belongs to the row of its worse photo.",
         *[_slices(name, rows) for name, rows in figures.weaknesses.items()],
-        *_groups(figures),
+        *_utkface(figures.groups),
+        *_folders(figures.folders, facts),
         *_compared(figures.compared),
         "## How it was made",
         *[f"- **{key}**: {value}" for key, value in facts["making"].items()],
@@ -185,27 +188,38 @@ def _slices(name: str, rows: Iterable[SliceRates]) -> str:
     )
 
 
-def _groups(figures: Figures) -> list[str]:
-    if figures.groups is None:
+def _utkface(strangers: Strangers | None) -> list[str]:
+    if strangers is None:
         return []
     intro = (
         "False matches between strangers of UTKFace at the same threshold, inside a group and "
         "across two. UTKFace names no people: where one person was collected twice, that counts "
         "as a false match here. Its pictures are cut close: the quality check calls "
-        f"{figures.groups.cut_off:.0%} of them cut off, and what lies beyond the edge is black in "
+        f"{strangers.cut_off:.0%} of them cut off, and what lies beyond the edge is black in "
         "the crop, which may make strangers more alike. So compare these rates with each other, "
         "not with those above. The labels are estimates. All are faces left out of training, at "
         f"most {GROUP_PHOTOS} a group; by race and gender only people of {ADULT} and older."
     )
+    return [intro, *_strangers(strangers)]
+
+
+def _folders(strangers: Strangers | None, facts: Mapping[str, Any]) -> list[str]:
+    if strangers is None:
+        return []
+    intro = (
+        f"The same for other strangers, at most {GROUP_PHOTOS} photos a group, of which the "
+        f"quality check calls {strangers.cut_off:.0%} cut off. {facts['groups']}"
+    )
+    return [intro, *_strangers(strangers)]
+
+
+def _strangers(strangers: Strangers) -> list[str]:
     return [
-        intro,
-        *[
-            _table(
-                (f"by {name}", "FMR", "pairs"),
-                [(row.name, _rate(row.fmr), f"{row.fmr.trials:,}") for row in rows if row.fmr],
-            )
-            for name, rows in figures.groups.rates.items()
-        ],
+        _table(
+            (f"by {name}", "FMR", "pairs"),
+            [(row.name, _rate(row.fmr), f"{row.fmr.trials:,}") for row in rows if row.fmr],
+        )
+        for name, rows in strangers.rates.items()
     ]
 
 

@@ -34,7 +34,7 @@ from training.crops import Crops, crop_photos
 from training.datasets import Table, lfw
 from training.errors import UsageError
 from training.report import png
-from training.weaknesses import by_measure, strangers_by_group
+from training.weaknesses import by_measure, strangers_by_folder, strangers_by_group
 
 MANTISSA_BITS = 7
 WEAKNESS_TARGET = 1e-3
@@ -56,10 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spared", type=float, help="what --spare of distill left out of UTKFace; 1 for all of it"
     )
     parser.add_argument(
+        "--groups", type=Path,
+        help="photos of strangers, none trained on, one folder a group: for rates by group",
+    )  # fmt: skip
+    parser.add_argument(
         "--facts",
         type=Path,
         required=True,
-        help="JSON for the card: summary, terms, making, and a caveat if there is one",
+        help="JSON for the card: summary, terms, making; caveat and groups where there are any",
     )
     parser.add_argument(
         "--compared", type=Path, nargs="*", default=[], metavar="RUN",
@@ -74,13 +78,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.utkface and args.spared is None:
         raise UsageError("--utkface needs --spared: groups are measured on faces left out.")
+    if args.groups and not args.groups.is_dir():
+        raise UsageError(f"There is no folder {args.groups} for --groups.")
     if not args.facts.is_file():
         raise UsageError(f"There is no file {args.facts} for --facts.")
     try:
         facts = json.loads(args.facts.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UsageError(f"{args.facts} is not JSON: {error}.") from error
-    if missing := {"summary", "terms", "making"} - facts.keys():
+    needed = {"summary", "terms", "making"} | ({"groups"} if args.groups else set())
+    if missing := needed - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")
     compared = _compared(args.compared)
     source = Bundle.load(args.bundle)
@@ -180,6 +187,9 @@ def _measure(
             args.utkface, embedder, threshold, spared=args.spared, cache=args.cache
         )
         if args.utkface
+        else None,
+        folders=strangers_by_folder(args.groups, embedder, threshold, cache=args.cache)
+        if args.groups
         else None,
     )
 

@@ -13,10 +13,11 @@ from model.calibration.person_counts import count_people
 from model.calibration.scores import Collection, from_grid, to_grid
 from model.calibration.summary import error_curves
 from model.embedder import Embedder
+from model.image import SUFFIXES
 from model.quality import CHECKS
 from model.types import Rate
 from training.crops import crop_photos
-from training.datasets.table import DatasetError
+from training.datasets.table import DatasetError, by_folder
 from training.faces import held_out
 
 GROUP_PHOTOS = 500
@@ -46,7 +47,7 @@ class Strangers:
     """False matches between strangers, by group.
 
     Attributes:
-        rates: By ``race``, ``gender`` (adults) and ``age``: each group and each two groups.
+        rates: By what the groups were made, such as ``race``: each group and each two groups.
         cut_off: Share of the photos that the quality check would call cut off.
     """
 
@@ -107,23 +108,34 @@ def strangers_by_group(
         "age": (bands, tuple(f"{low} to {high} years" for low, high in UTKFACE_AGES)),
     }
     rates, cut_off = {}, []
-    limit = next(check.limit for check in CHECKS if check.code == "cut_off")
     for name, (codes, members) in groups.items():
-        drawn = _draw(codes, len(members))
-        crops = crop_photos([list(facts)[row] for row in drawn], cache=cache)
-        kept = np.flatnonzero(crops.found)
-        vectors = embedder.embed(crops.pixels[kept])
-        rates[name] = _across(vectors, codes[drawn[kept]], members, threshold)
-        cut_off.append(crops.measures["outside"][kept] > limit)
+        rates[name], cut = _drawn_rates(list(facts), codes, members, embedder, threshold, cache)
+        cut_off.append(cut)
     return Strangers(rates, float(np.concatenate(cut_off).mean()))
+
+
+def strangers_by_folder(
+    root: Path, embedder: Embedder, threshold: float, *, cache: Path
+) -> Strangers:
+    """False-match rates inside groups whose photos lie in a folder each.
+
+    Args:
+        root: The folders; each photo counts as another person.
+        embedder: The model.
+        threshold: Score from which on a pair counts as one person.
+        cache: Folder for crops.
+    """
+    paths, labels, names = by_folder(root, SUFFIXES)
+    if not paths:
+        raise DatasetError(f"{root} holds no folders with photos, one for each group.")
+    rates, cut_off = _drawn_rates(paths, np.array(labels), names, embedder, threshold, cache)
+    inside = tuple(rate for rate in rates if rate.name in names)
+    return Strangers({"group": inside}, float(cut_off.mean()))
 
 
 def false_match_rate(vectors: np.ndarray, threshold: float) -> Rate:
     """How often strangers reach a threshold; unit vectors ``(N, D)``, each of another person."""
-    alone = np.zeros(len(vectors), int)
-    (found,) = _rates(
-        vectors, np.arange(len(vectors)), alone, np.zeros((1, 1), int), [""], threshold
-    )
+    (found,) = _across(vectors, np.zeros(len(vectors), int), ("all",), threshold)
     assert found.fmr is not None
     return found.fmr
 
@@ -141,6 +153,26 @@ def utkface_facts(root: Path, spared: float = 1.0) -> dict[Path, list[int]]:
     if not facts:
         raise DatasetError(f"UTKFace: {root} holds no photos named age_gender_race_date.jpg.")
     return facts
+
+
+def _drawn_rates(
+    paths: Sequence[Path],
+    codes: np.ndarray,
+    names: Sequence[str],
+    embedder: Embedder,
+    threshold: float,
+    cache: Path,
+) -> tuple[tuple[SliceRates, ...], np.ndarray]:
+    """Rates of some photos of each group, and which of these are cut off."""
+    drawn = _draw(codes, len(names))
+    crops = crop_photos([paths[row] for row in drawn], cache=cache)
+    kept = np.flatnonzero(crops.found)
+    if not len(kept):
+        raise DatasetError(f"No face was found in {len(drawn)} photos such as {paths[0]}.")
+    vectors = embedder.embed(crops.pixels[kept])
+    limit = next(check.limit for check in CHECKS if check.code == "cut_off")
+    rates = _across(vectors, codes[drawn[kept]], names, threshold)
+    return rates, crops.measures["outside"][kept] > limit
 
 
 def _draw(codes: np.ndarray, groups: int) -> np.ndarray:

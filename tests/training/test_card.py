@@ -54,9 +54,11 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
         weakness_target=1e-2,
         weaknesses={"blur": slices},
         groups=Strangers({"age": slices}, cut_off=0.25),
+        folders=Strangers({"group": slices}, cut_off=0.125),
         compared=tuple(run(loss, d) for loss, d in (("pd", 2.0), ("pd", 2.2), ("arcface", 2.1))),
     )
     facts = {"summary": "S.", "terms": "T.", "caveat": "But.", "making": {"data": "drawn"}}
+    facts["groups"] = "Drawn too."
     card = write_card(bundle, calibration, figures, facts)
     unseen = figures.unseen
     assert "87.65% ± 1.23%" in card
@@ -66,6 +68,7 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert "not supported" in card  # ninety people cannot show one in a million
     assert f"{slices[1].fnmr.value:.1%} [" in card
     assert "25% of them cut off" in card
+    assert "calls 12% cut off. Drawn too.\n\n| by group | FMR | pairs |" in card
     assert "- **data**: drawn" in card
     assert "| arcface | 1 | 2.10 [1.05, 2.31] | 5.0% [2.5%, 5.5%] | 90.0% [45.0%, 99.0%] |" in card
     assert "| pd | 2 | 2.10 ± 0.14 [1.00, 2.42] | 5.0% ± 0.0% [2.5%, 5.5%] |" in card
@@ -111,4 +114,5 @@ def test_without_groups_the_card_says_nothing_of_them(bundle: Bundle) -> None:
     )  # fmt: skip
     card = write_card(bundle, calibration, figures, {"summary": "", "terms": "", "making": {}})
     assert "UTKFace" not in card
+    assert "other strangers" not in card
     assert "Losses compared" not in card

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from model.embedder import Embedder
 from tests.model.helpers import small_bundle
+from tests.samples import collins, hopper
 from training.datasets.table import DatasetError
-from training.weaknesses import _across, by_measure, strangers_by_group
+from training.weaknesses import _across, by_measure, strangers_by_folder, strangers_by_group
 
 
 def people(count: int, photos: int, noise: np.ndarray, seed: int = 0) -> tuple:
@@ -80,3 +82,21 @@ def test_a_folder_that_is_not_utkface_is_a_sentence(tmp_path: Path) -> None:
     embedder = Embedder(small_bundle(tmp_path / "b"))
     with pytest.raises(DatasetError, match="age_gender_race"):
         strangers_by_group(tmp_path, embedder, 0.5, cache=tmp_path)
+
+
+def test_groups_in_folders_are_compared_inside_each(tmp_path: Path) -> None:
+    for group, photos in {"alike": [collins(), collins()], "two": [collins(), hopper()]}.items():
+        (tmp_path / "groups" / group).mkdir(parents=True)
+        for number, photo in enumerate(photos):
+            Image.fromarray(photo).save(tmp_path / "groups" / group / f"{number}.png")
+    (tmp_path / "groups" / "none").mkdir()
+    embedder = Embedder(small_bundle(tmp_path / "b"))
+    found = strangers_by_folder(tmp_path / "groups", embedder, 0.9999, cache=tmp_path / "cache")
+    rates = {rate.name: rate.fmr for rate in found.rates["group"]}
+    assert {name: (rate.errors, rate.trials) for name, rate in rates.items()} == {
+        "alike": (1, 1),
+        "two": (0, 1),
+    }
+    assert found.cut_off == 0
+    with pytest.raises(DatasetError, match="no folders with photos"):
+        strangers_by_folder(tmp_path / "b", embedder, 0.5, cache=tmp_path)
