@@ -74,15 +74,25 @@ def mend(graph: bytes) -> bytes:
 
 
 def multiplied(graph: bytes, matrix: np.ndarray) -> bytes:
-    """A graph whose first output, vectors ``(batch, D)``, is multiplied by a ``(D, D)`` matrix."""
+    """A mended graph whose first output, vectors ``(batch, D)``, is multiplied by ``(D, D)``.
+
+    Raises:
+        BundleError: The graph cannot be added to.
+    """
     proto = onnx.load_from_string(graph)
     output = proto.graph.output[0]
     given, taken = output.name, f"{output.name}_multiplied"
-    weights = onnx.numpy_helper.from_array(matrix.T.astype(np.float32), f"{taken}_by")
+    kind = onnx.helper.tensor_dtype_to_np_dtype(output.type.tensor_type.elem_type)
+    weights = onnx.numpy_helper.from_array(matrix.T.astype(kind), f"{taken}_by")
     proto.graph.initializer.append(weights)
     proto.graph.node.append(onnx.helper.make_node("MatMul", [given, weights.name], [taken]))
     output.name = taken
-    onnx.checker.check_model(proto)
+    # Older versions of the format want weights listed as inputs, which `mend` has undone.
+    proto.ir_version = max(proto.ir_version, 4)
+    try:
+        onnx.checker.check_model(proto)
+    except Exception as error:  # onnx raises protobuf, checker and value errors alike
+        raise BundleError(f"The ONNX graph cannot be added to: {error}") from error
     return proto.SerializeToString()
 
 

@@ -22,12 +22,14 @@ class Users(dict[str, str]):
     def __setitem__(self, token: str, name: str) -> None:
         super().__setitem__(token, _opened.get())
 
-    def drop_revoked(self, store: KeyStore) -> None:
+    def drop_revoked(self, keys: KeyStore) -> None:
         """Forget whoever came in with a key that is no more: the page asks them to log in."""
-        keys = store.keys()
-        users = {key.user for key in keys}
-        for token in [token for token, user in self.items() if user not in users]:
-            del self[token]
+        stored = keys.keys()
+        users = {key.user for key in stored}
+        # A logout may delete in another thread.
+        for token, user in list(self.items()):
+            if user not in users:
+                self.pop(token, None)
 
 
 def login(keys: KeyStore) -> Callable[[str, str], Awaitable[bool]]:
