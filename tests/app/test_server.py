@@ -100,14 +100,14 @@ def test_it_is_not_ready_without_its_gallery(tmp_path: Path, bundle_folder: Path
 
 
 def curl_examples() -> list[str]:
-    """The curl commands of the README's section on REST, each on one line."""
-    section = (ROOT / "README.md").read_text().split("\n## REST\n")[1].split("\n## ")[0]
+    """The curl commands of the guide's section on REST, each on one line."""
+    section = (ROOT / "app" / "README.md").read_text().split("\n## REST\n")[1].split("\n## ")[0]
     blocks = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     return [line for line in lines if line.startswith("curl ")]
 
 
-def test_the_curl_examples_of_the_readme(address: str, tmp_path: Path) -> None:
+def test_the_curl_examples_of_the_guide(address: str, tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     examples = curl_examples()
