@@ -16,6 +16,9 @@ HEADLINES: dict[Decision, str] = {
 TARGETS: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """False-match rates the page offers."""
 
+PRIORS: tuple[float, ...] = (0.5, 0.1, 0.01, 0.001)
+"""Probabilities of "same" before looking that the page offers."""
+
 _SUPPORT = (
     (1e6, "extremely strong support"),
     (1e4, "very strong support"),
@@ -92,6 +95,11 @@ def target_choices(default: float, offered: Sequence[float] = TARGETS) -> list[t
     """
     rates = sorted({*offered, default}, reverse=True)
     return [(target(rate).capitalize(), rate) for rate in rates]
+
+
+def prior_choices() -> list[tuple[str, float]]:
+    """Labels and values of the control for what was likely before looking; 0 says nothing."""
+    return [("I cannot say", 0.0), *((one_in(prior).capitalize(), prior) for prior in PRIORS)]
 
 
 def strangers(fmr: Rate) -> str:

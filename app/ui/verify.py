@@ -47,6 +47,14 @@ def tab(service: FaceService, settings: Settings) -> None:
             filterable=False,
             scale=2,
         )
+        prior = gr.Dropdown(
+            text.prior_choices(),
+            value=0.0,
+            label="How likely was one person before you looked?",
+            elem_id="verify-prior",
+            filterable=False,
+            scale=2,
+        )
         button = gr.Button("Compare", variant="primary", elem_id="verify-run", scale=1)
     with gr.Row():
         face_a = gr.Radio(label="Face in the first photo", visible=False, elem_id="verify-face-a")
@@ -62,8 +70,8 @@ def tab(service: FaceService, settings: Settings) -> None:
     regions = gr.HTML("", apply_default_css=False, elem_id="verify-regions", js_on_load=None)
 
     def run(
-        value_a: str, value_b: str, rate: float, number_a: int | None, number_b: int | None,
-        request: gr.Request,
+        value_a: str, value_b: str, rate: float, before: float,
+        number_a: int | None, number_b: int | None, request: gr.Request,
     ) -> dict[Any, Any]:  # fmt: skip
         hidden = gr.update(visible=False)
         answer = {crops: None, why: hidden, regions: ""}
@@ -74,7 +82,7 @@ def tab(service: FaceService, settings: Settings) -> None:
                 return answer | {result: waiting, face_a: hidden, face_b: hidden}
             found = acting(service, request).verify(
                 photos[0][0].data, photos[1][0].data,
-                target_fmr=rate, face_a=number_a, face_b=number_b,
+                target_fmr=rate, prior=before or None, face_a=number_a, face_b=number_b,
             )  # fmt: skip
             answer |= {
                 face_a: _choice(found.photo_a, number_a), face_b: _choice(found.photo_b, number_b)
@@ -91,18 +99,22 @@ def tab(service: FaceService, settings: Settings) -> None:
             why: gr.update(visible=True),
         }
 
-    def run_fresh(value_a: str, value_b: str, rate: float, request: gr.Request) -> dict[Any, Any]:
-        answer = run(value_a, value_b, rate, None, None, request)
+    def run_fresh(
+        value_a: str, value_b: str, rate: float, before: float, request: gr.Request
+    ) -> dict[Any, Any]:
+        answer = run(value_a, value_b, rate, before, None, None, request)
         if missing := _missing(value_a, value_b):
             answer[result] = live(cards.message("warning", missing))
         return answer
 
-    def run_sample(rate: float, event: gr.EventData, request: gr.Request) -> Iterator[dict]:
+    def run_sample(
+        rate: float, before: float, event: gr.EventData, request: gr.Request
+    ) -> Iterator[dict]:
         """Show the photos at once and the answer when it is there, both from one call."""
         chosen = samples.pairs()[int(event.place)]
         values = [picker_value([photo]) for photo in chosen.photos]
         yield dict(zip(photos, values, strict=True))
-        yield run_fresh(*values, rate, request)
+        yield run_fresh(*values, rate, before, request)
 
     def show_regions(pair: Any, request: gr.Request) -> Iterator[dict[Any, Any]]:
         if pair is None:
@@ -128,12 +140,12 @@ def tab(service: FaceService, settings: Settings) -> None:
     outputs = [result, face_a, face_b, crops, why, regions]
     shown = {"show_progress_on": result, **at_work(settings)}
     answers = [
-        button.click(run_fresh, [*photos, target], outputs, **shown),
+        button.click(run_fresh, [*photos, target, prior], outputs, **shown),
         gr.on(
-            [target.input, face_a.input, face_b.input],
-            run, [*photos, target, face_a, face_b], outputs, **shown,
+            [target.input, prior.input, face_a.input, face_b.input],
+            run, [*photos, target, prior, face_a, face_b], outputs, **shown,
         ),
-        strip.click(run_sample, target, [*photos, *outputs], **shown),
+        strip.click(run_sample, [target, prior], [*photos, *outputs], **shown),
     ]  # fmt: skip
     mapping = why.click(
         show_regions, crops, [regions, stop], show_progress="hidden", **at_work(settings)

@@ -39,6 +39,19 @@ def test_verify_says_what_the_api_says(
     assert expected != "Same person"
 
 
+def test_what_was_likely_before_gives_a_probability(
+    page: Page, server: driving.Running, files: dict[str, Path]
+) -> None:
+    assert "Probability" not in compare(page, files["collins"], files["hopper"])
+    page.click("#verify-prior input")
+    page.get_by_role("option", name="1 in 100", exact=True).click()
+    words = shows(page, "#verify-result", "if you thought 1.0% before")
+    ratio = ask_api(server.url, files["collins"], files["hopper"])["likelihood_ratio"]
+    told = re.search(r"([\d.]+)% that it is one person", words)
+    assert float(told[1]) / 100 == pytest.approx(ratio / (ratio + 99), rel=0.06)
+    keep(page, "verify-prior")
+
+
 def test_several_faces_are_numbered_and_nobody_is_picked(
     page: Page, files: dict[str, Path]
 ) -> None:
