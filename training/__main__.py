@@ -20,6 +20,7 @@ COMMANDS = {
     "calibrate": "measure error rates on unseen people and store them in a bundle",
     "publish": "calibrate, report, write the card, verify and swap in a bundle",
     "distill": "teach a network the geometry of a teacher",
+    "average": "the mean of the weights of several networks",
     "level": "take out of a model what strangers of a group have in common",
     "sizes": "accuracy and milliseconds of one network at several input sizes",
     "overlap": "find people of one collection that are in another as well",

@@ -1,0 +1,64 @@
+"""``python -m training average``: the mean of the weights of several networks.
+
+Networks that went different ways from one start often do better together than each alone, and
+where one has learnt what another forgot, the mean keeps something of both. Networks of different
+starts have nothing in common to be averaged: judge the result with ``evaluate``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from model.bundle import Bundle, save_network
+from training.errors import UsageError
+
+
+def mean_network(bundles: Sequence[Bundle]) -> nn.Module:
+    """A network whose parameters and statistics are the means of those of the bundles.
+
+    Raises:
+        UsageError: They are not of one architecture and input; mirror images do not matter.
+    """
+    first = bundles[0]
+    for other in bundles[1:]:
+        if other.architecture != first.architecture:
+            raise UsageError(f"{other.path} has another architecture than {first.path}.")
+        if replace(other.preprocessing, flip=first.preprocessing.flip) != first.preprocessing:
+            raise UsageError(f"{other.path} has another input than {first.path}.")
+    net = first.network()
+    states = [bundle.network().state_dict() for bundle in bundles]
+    with torch.no_grad():
+        for name, tensor in net.state_dict().items():
+            if tensor.is_floating_point():
+                tensor.copy_(torch.stack([state[name] for state in states]).mean(0))
+    return net
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = __doc__
+    parser.add_argument("--bundles", type=Path, nargs="+", required=True, help="two or more")
+    parser.add_argument("--out", type=Path, required=True, help="bundle to write")
+    parser.add_argument("--name", default="mean", help="what people call it")
+
+
+def run(args: argparse.Namespace) -> int:
+    if len(args.bundles) < 2:
+        raise UsageError("--bundles needs two or more.")
+    if args.out.resolve() in [path.resolve() for path in args.bundles]:
+        raise UsageError("--out is one of --bundles, which would be lost; name another.")
+    bundles = [Bundle.load(path) for path in args.bundles]
+    ids = [bundle.model_id for bundle in bundles]
+    written = save_network(
+        args.out, mean_network(bundles), bundles[0].preprocessing, name=args.name,
+        card=f"# {args.name}\n\nThe mean of {', '.join(each[:12] for each in ids)}. Calibrate "
+        "before use.\n",
+        provenance={"mean of": ids},
+    )  # fmt: skip
+    print(f"wrote {args.out}, model {written.model_id[:12]}; calibrate it before use")
+    return 0
