@@ -99,7 +99,7 @@ def target_choices(default: float, offered: Sequence[float] = TARGETS) -> list[t
 
 def prior_choices() -> list[tuple[str, float]]:
     """Labels and values of the control for what was likely before looking; 0 says nothing."""
-    return [("I cannot say", 0.0), *((one_in(prior).capitalize(), prior) for prior in PRIORS)]
+    return [("I cannot say", 0.0), *((one_in(prior), prior) for prior in PRIORS)]
 
 
 def strangers(fmr: Rate) -> str:

@@ -23,9 +23,12 @@ def mean_network(bundles: Sequence[Bundle]) -> nn.Module:
     """A network whose parameters and statistics are the means of those of the bundles.
 
     Raises:
-        UsageError: They are not of one architecture and input; mirror images do not matter.
+        UsageError: They are not networks of one architecture and input; whether mirror images are
+            averaged does not matter.
     """
     first = bundles[0]
+    if imported := next((each for each in bundles if each.architecture is None), None):
+        raise UsageError(f"{imported.path} is an imported graph, which has no weights to average.")
     for other in bundles[1:]:
         if other.architecture != first.architecture:
             raise UsageError(f"{other.path} has another architecture than {first.path}.")
@@ -42,7 +45,13 @@ def mean_network(bundles: Sequence[Bundle]) -> nn.Module:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
-    parser.add_argument("--bundles", type=Path, nargs="+", required=True, help="two or more")
+    parser.add_argument(
+        "--bundles",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="two or more; one given twice counts twice",
+    )
     parser.add_argument("--out", type=Path, required=True, help="bundle to write")
     parser.add_argument("--name", default="mean", help="what people call it")
 

@@ -26,12 +26,14 @@ from model.calibration.check import check_promises
 from model.calibration.fit import draw_photos
 from model.embedder import Embedder
 from model.errors import BundleError
+from model.image import SUFFIXES
 from model.quality import judge
 from training import metrics, plots
 from training.card import Figures, write_card
 from training.corrections import corrected
 from training.crops import Crops, crop_photos
 from training.datasets import Table, lfw
+from training.datasets.table import by_folder
 from training.errors import UsageError
 from training.report import png
 from training.weaknesses import by_measure, strangers_by_folder, strangers_by_group
@@ -78,8 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.utkface and args.spared is None:
         raise UsageError("--utkface needs --spared: groups are measured on faces left out.")
-    if args.groups and not args.groups.is_dir():
-        raise UsageError(f"There is no folder {args.groups} for --groups.")
+    if args.groups and not (args.groups.is_dir() and by_folder(args.groups, SUFFIXES)[0]):
+        raise UsageError(f"--groups {args.groups} holds no folders with photos, one a group.")
     if not args.facts.is_file():
         raise UsageError(f"There is no file {args.facts} for --facts.")
     try:

@@ -195,7 +195,7 @@ def _facts(verdict: Verdict) -> str:
             (
                 "Probability",
                 f"{text.percent(verdict.posterior)} that it is one person, if you thought "
-                f"{text.percent(verdict.prior)} before.",
+                f"{text.one_in(verdict.prior)} before.",
             )
         )
     rows = "".join(f"<dt>{name}</dt><dd>{escape(words)}</dd>" for name, words in facts)

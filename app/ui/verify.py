@@ -50,7 +50,7 @@ def tab(service: FaceService, settings: Settings) -> None:
         prior = gr.Dropdown(
             text.prior_choices(),
             value=0.0,
-            label="How likely was one person before you looked?",
+            label="Before you looked, how likely was one person?",
             elem_id="verify-prior",
             filterable=False,
             scale=2,

@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.bundle import Bundle, save_network
+from model import onnx_graph
+from model.bundle import Bundle, save_graph, save_network
 from model.preprocess import Preprocessing
 from tests.model.helpers import lively_network, small_bundle
 from training.__main__ import main
@@ -50,10 +51,13 @@ def test_what_cannot_be_averaged_is_refused(
     save_network(
         tmp_path / "long", lively_network(dim=48), Preprocessing(input_size=64), name="l", card=""
     )
+    graph = onnx_graph.export(lively_network(), 64)
+    save_graph(tmp_path / "graph", graph, Preprocessing(input_size=64), name="g", card="")
     out = ["--out", str(tmp_path / "mean")]
     for bundles, more, sentence in (
         (two[:1], out, "needs two or more"),
         (two, ["--out", two[1]], "is one of --bundles"),
+        ([two[0], str(tmp_path / "graph")], out, "imported graph"),
         ([two[0], str(tmp_path / "small")], out, "has another input"),
         ([two[0], str(tmp_path / "long")], out, "has another architecture"),
     ):

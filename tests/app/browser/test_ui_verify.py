@@ -45,7 +45,7 @@ def test_what_was_likely_before_gives_a_probability(
     assert "Probability" not in compare(page, files["collins"], files["hopper"])
     page.click("#verify-prior input")
     page.get_by_role("option", name="1 in 100", exact=True).click()
-    words = shows(page, "#verify-result", "if you thought 1.0% before")
+    words = shows(page, "#verify-result", "if you thought 1 in 100 before")
     ratio = ask_api(server.url, files["collins"], files["hopper"])["likelihood_ratio"]
     told = re.search(r"([\d.]+)% that it is one person", words)
     assert float(told[1]) / 100 == pytest.approx(ratio / (ratio + 99), rel=0.06)
