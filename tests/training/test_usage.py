@@ -213,3 +213,17 @@ def test_runs_that_are_not_to_be_compared_are_refused_before_measuring(
     ):
         assert main([*words, "--compared", *(str(tmp_path / name) for name in names)]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_groups_are_looked_for_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts, groups = tmp_path / "facts.json", tmp_path / "groups"
+    facts.write_text('{"summary": "", "terms": "", "making": {}}')
+    words = ["publish", *PUBLISH, "--facts", str(facts), "--groups", str(groups)]
+    assert main([*words, "--out", str(tmp_path)]) == 2
+    assert "holds no folders with photos" in capsys.readouterr().err
+    (groups / "one").mkdir(parents=True)
+    (groups / "one" / "a.jpg").touch()
+    assert main([*words, "--out", str(tmp_path)]) == 3
+    assert "lacks groups" in capsys.readouterr().err
