@@ -45,12 +45,12 @@ def tab(service: FaceService, settings: Settings) -> None:
             label="How many strangers may pass for the same person?",
             elem_id="verify-target",
             filterable=False,
-            scale=2,
+            scale=3,
         )
         prior = gr.Dropdown(
             text.prior_choices(),
             value=0.0,
-            label="Before you looked, how likely was one person?",
+            label="How likely was it before you looked?",
             elem_id="verify-prior",
             filterable=False,
             scale=2,
