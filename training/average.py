@@ -62,12 +62,12 @@ def run(args: argparse.Namespace) -> int:
     if args.out.resolve() in [path.resolve() for path in args.bundles]:
         raise UsageError("--out is one of --bundles, which would be lost; name another.")
     bundles = [Bundle.load(path) for path in args.bundles]
-    ids = [bundle.model_id for bundle in bundles]
+    parts = [{"bundle": each.model_id, "from": dict(each.provenance)} for each in bundles]
     written = save_network(
         args.out, mean_network(bundles), bundles[0].preprocessing, name=args.name,
-        card=f"# {args.name}\n\nThe mean of {', '.join(each[:12] for each in ids)}. Calibrate "
-        "before use.\n",
-        provenance={"mean of": ids},
+        card=f"# {args.name}\n\nThe mean of {', '.join(each.model_id[:12] for each in bundles)}. "
+        "Calibrate before use.\n",
+        provenance={"mean of": parts},
     )  # fmt: skip
     print(f"wrote {args.out}, model {written.model_id[:12]}; calibrate it before use")
     return 0

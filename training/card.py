@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
@@ -80,8 +80,8 @@ def write_card(
                 (
                     f"{check.target_fmr:.0e}",
                     f"{check.threshold:.3f}",
-                    _rate(check.promised_fmr) if check.supported else "not supported",
-                    _rate(check.observed_fmr),
+                    rate_in_words(check.promised_fmr) if check.supported else "not supported",
+                    rate_in_words(check.observed_fmr),
                     _percent(check.observed_fnmr),
                     check.fmr if check.supported else "no promise",
                 )
@@ -145,7 +145,7 @@ def _answers(calibration: Calibration) -> str:
                 f"{same.fnmr.value - different.fnmr.value:.1%}", _percent(different.fnmr),
             ),
             (
-                f"{target:.0e}", "strangers", _rate(same.fmr),
+                f"{target:.0e}", "strangers", rate_in_words(same.fmr),
                 f"{different.fmr.value - same.fmr.value:.1%}", f"{1 - different.fmr.value:.1%}",
             ),
         ]  # fmt: skip
@@ -180,8 +180,8 @@ def _slices(name: str, rows: Iterable[SliceRates]) -> str:
         [
             (
                 row.name,
-                *((_rate(row.fmr), f"{row.fmr.trials:,}") if row.fmr else ("", "none")),
-                *((_percent(row.fnmr), f"{row.fnmr.trials:,}") if row.fnmr else ("", "none")),
+                *_counted(row.fmr, rate_in_words),
+                *_counted(row.fnmr, _percent),
             )
             for row in rows
         ],
@@ -217,7 +217,7 @@ def _strangers(strangers: Strangers) -> list[str]:
     return [
         _table(
             (f"by {name}", "FMR", "pairs"),
-            [(row.name, _rate(row.fmr), f"{row.fmr.trials:,}") for row in rows if row.fmr],
+            [(row.name, *_counted(row.fmr, rate_in_words)) for row in rows],
         )
         for name, rows in strangers.rates.items()
     ]
@@ -258,7 +258,13 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _rate(rate: Rate) -> str:
+def _counted(rate: Rate | None, words: Callable[[Rate], str]) -> tuple[str, str]:
+    """A rate and the number of pairs it was counted on."""
+    return (words(rate), f"{rate.trials:,}") if rate else ("", "none")
+
+
+def rate_in_words(rate: Rate) -> str:
+    """An error rate and its interval, as cards and tables write them."""
     return f"{rate.value:.1e} [{rate.low:.1e}, {rate.high:.1e}]"
 
 

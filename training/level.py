@@ -26,7 +26,7 @@ from model.bundle_files import fresh_folder
 from model.embedder import Embedder
 from model.errors import BundleError
 from model.network import TRUNKS, EmbeddingNet
-from model.types import Rate
+from training.card import rate_in_words
 from training.errors import UsageError, positive
 from training.faces import held_out, read_root
 from training.teacher import teacher_targets
@@ -228,9 +228,5 @@ def _print_rates(
     for name in names:
         rows = judge[groups[judge] == name][:MOST]
         rates = false_match_rate(before[rows], old), false_match_rate(after[rows], new)
-        was, is_now = map(_in_words, rates)
+        was, is_now = map(rate_in_words, rates)
         print(f"{name:{width}}  {len(rows):5,}  {was:26}  {is_now}")
-
-
-def _in_words(rate: Rate) -> str:
-    return f"{rate.value:.1e} [{rate.low:.1e}, {rate.high:.1e}]"

@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         facts = json.loads(args.facts.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UsageError(f"{args.facts} is not JSON: {error}.") from error
+    if not isinstance(facts, dict):
+        raise UsageError(f"{args.facts} holds no JSON object.")
     needed = {"summary", "terms", "making"} | ({"groups"} if args.groups else set())
     if missing := needed - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")

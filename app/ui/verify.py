@@ -50,7 +50,7 @@ def tab(service: FaceService, settings: Settings) -> None:
         prior = gr.Dropdown(
             text.prior_choices(),
             value=0.0,
-            label="How likely was it before you looked?",
+            label="How likely was a match beforehand?",
             elem_id="verify-prior",
             filterable=False,
             scale=2,

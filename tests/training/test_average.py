@@ -32,7 +32,10 @@ def test_parameters_and_statistics_are_the_means(two: list[str], tmp_path: Path)
     assert main(["average", "--bundles", *two, "--out", str(tmp_path / "mean")]) == 0
     mean = Bundle.load(tmp_path / "mean")
     assert mean.preprocessing.flip
-    assert mean.provenance["mean of"] == [Bundle.load(path).model_id for path in two]
+    parts = [Bundle.load(path) for path in two]
+    assert mean.provenance["mean of"] == [
+        {"bundle": part.model_id, "from": part.provenance} for part in parts
+    ]
     first, second, found = (
         load_file(Path(path) / "weights.safetensors") for path in (*two, mean.path)
     )

@@ -12,7 +12,7 @@ from model.calibration.check import check_promises
 from tests.model.helpers import small_bundle
 from training import metrics
 from training.card import Figures, write_card
-from training.weaknesses import Strangers, by_measure
+from training.weaknesses import SliceRates, Strangers, by_measure
 
 
 def crowd(people: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +54,7 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
         weakness_target=1e-2,
         weaknesses={"blur": slices},
         groups=Strangers({"age": slices}, cut_off=0.25),
-        folders=Strangers({"group": slices}, cut_off=0.125),
+        folders=Strangers({"group": (*slices, SliceRates("nobody", None, None))}, cut_off=0.125),
         compared=tuple(run(loss, d) for loss, d in (("pd", 2.0), ("pd", 2.2), ("arcface", 2.1))),
     )
     facts = {"summary": "S.", "terms": "T.", "caveat": "But.", "making": {"data": "drawn"}}
@@ -68,6 +68,7 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert "not supported" in card  # ninety people cannot show one in a million
     assert f"{slices[1].fnmr.value:.1%} [" in card
     assert "25% of them cut off" in card
+    assert "| nobody |  | none |" in card
     assert "calls 12% cut off. Drawn too.\n\n| by group | FMR | pairs |" in card
     assert "- **data**: drawn" in card
     assert "| arcface | 1 | 2.10 [1.05, 2.31] | 5.0% [2.5%, 5.5%] | 90.0% [45.0%, 99.0%] |" in card

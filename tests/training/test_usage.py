@@ -227,3 +227,6 @@ def test_groups_are_looked_for_before_anything_is_measured(
     (groups / "one" / "a.jpg").touch()
     assert main([*words, "--out", str(tmp_path)]) == 3
     assert "lacks groups" in capsys.readouterr().err
+    facts.write_text("[]")
+    assert main([*words, "--out", str(tmp_path)]) == 2
+    assert "holds no JSON object" in capsys.readouterr().err
