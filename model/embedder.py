@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import onnxruntime
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -20,11 +20,14 @@ from model import onnx_graph
 from model.bundle import Bundle
 from model.errors import EngineUnavailable
 from model.network import fold_batch_norm
+from model.runtime import onnxruntime
 
 log = logging.getLogger(__name__)
 
 ENGINES = ("auto", "torch", "onnxruntime")
 DEVICES = ("auto", "cpu", "cuda", "mps")
+NO_CACHE = (OSError, RuntimeError)
+"""A folder that cannot be written, or a user without a home."""
 
 
 class Engine(Protocol):
@@ -180,17 +183,35 @@ def _graph(bundle: Bundle) -> bytes:
     """The model's graph, from the cache where it is ours; made when missing or damaged there."""
     if bundle.architecture is None:
         return bundle.graph()
-    file = cache_dir() / f"{bundle.model_id}-{onnx_graph.EXPORT_VERSION}.onnx"
-    checksum = file.with_suffix(".sha256")
-    if file.exists() and checksum.exists():
-        graph = file.read_bytes()
-        if hashlib.sha256(graph).hexdigest() == checksum.read_text():
-            return graph
-        log.warning("%s is damaged and is made again", file)
+    name = f"{bundle.model_id}-{onnx_graph.EXPORT_VERSION}.onnx"
+    with contextlib.suppress(*NO_CACHE):
+        if (kept := _kept(cache_dir() / name)) is not None:
+            return kept
     graph = onnx_graph.export(bundle.network(), bundle.preprocessing.input_size)
-    _replace(file, graph)
-    _replace(checksum, hashlib.sha256(graph).hexdigest().encode())
+    try:
+        file = cache_dir() / name
+        _replace(file, graph)
+        _replace(_checksum(file), hashlib.sha256(graph).hexdigest().encode())
+    except NO_CACHE as error:
+        log.warning(
+            "The graph cannot be kept and is made at every start; name a folder in FACE_CACHE: %s",
+            error,
+        )
     return graph
+
+
+def _kept(file: Path) -> bytes | None:
+    if not (file.exists() and _checksum(file).exists()):
+        return None
+    graph = file.read_bytes()
+    if hashlib.sha256(graph).hexdigest() == _checksum(file).read_text():
+        return graph
+    log.warning("%s is damaged and is made again", file)
+    return None
+
+
+def _checksum(file: Path) -> Path:
+    return file.with_suffix(".sha256")
 
 
 def _replace(file: Path, data: bytes) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from torch import nn
 
 from model.errors import BundleError, EngineUnavailable
 from model.network import fold_batch_norm
+from model.runtime import onnxruntime
 from model.workers import processors
 
 EXPORT_VERSION = 1

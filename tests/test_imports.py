@@ -55,3 +55,9 @@ def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
     assert not allowed("index.gallery", "model")
     assert allowed("model.types.Face", "index")
     assert allowed("numpy", "index")
+
+
+def test_onnx_runtime_is_imported_where_its_telemetry_is_turned_off() -> None:
+    files = (file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
+    importing = [file for file in files if "onnxruntime" in imported(file)]
+    assert importing == [ROOT / "model" / "runtime.py"]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from model.errors import EngineUnavailable
 from model.exchange import import_onnx
 from tests.model.helpers import random_crops, small_bundle
 
+ROOT = Path(__file__).parents[2]
 ENGINES = ("torch", "onnxruntime")
 
 
@@ -128,18 +131,43 @@ def test_the_cache_is_made_for_the_owner_only(
     assert cache_dir().stat().st_mode & 0o777 == 0o750
 
 
-def test_a_graph_that_cannot_be_cached_leaves_no_file(
-    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_graph_that_cannot_be_kept_leaves_no_file_and_is_used(
+    bundle: Bundle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    crops = random_crops(2)
+    expected = Embedder(bundle, engine="onnxruntime").embed(crops)
     monkeypatch.setenv("FACE_CACHE", str(tmp_path))
 
     def read_only(source: str, target: Path) -> None:
         raise OSError("read-only file system")
 
     monkeypatch.setattr(os, "replace", read_only)
-    with pytest.raises(OSError, match="read-only"):
-        Embedder(bundle, engine="onnxruntime")
+    embedder = Embedder(bundle, engine="onnxruntime")
+    np.testing.assert_array_equal(embedder.embed(crops), expected)
     assert not list(tmp_path.iterdir())
+    assert "FACE_CACHE: read-only file system" in caplog.text
+
+
+def test_a_user_without_a_home_can_embed(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FACE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert len(Embedder(bundle, engine="onnxruntime").embed(random_crops(1))) == 1
+
+
+def test_the_runtime_is_told_to_send_nothing_home(tmp_path: Path) -> None:
+    """Loaded otherwise, it numbers this machine in a file and reports what it runs."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    program = "import model.embedder, sys; assert 'onnxruntime' in sys.modules"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True)
+    assert not list(tmp_path.rglob("*"))
 
 
 def test_a_device_that_does_not_start_is_not_replaced(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from facenet_pytorch import InceptionResnetV1
@@ -19,6 +18,7 @@ from model.embedder import Embedder
 from model.errors import BundleError, EngineUnavailable
 from model.exchange import import_onnx, wrap_facenet
 from model.preprocess import Preprocessing
+from model.runtime import onnxruntime
 from tests.model.helpers import random_crops, small_bundle
 
 
