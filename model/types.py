@@ -109,8 +109,9 @@ class Verdict:
         target_fmr: The false-match rate the caller asked for.
         fmr: Share of stranger pairs that score at least this high.
         fnmr: Share of same-person pairs that score below this.
-        likelihood_ratio: How many times likelier this score is for one person than for two.
-        posterior: Probability of "same person" given ``prior``, or None without a prior.
+        likelihood_ratio: How many times likelier this score is for one person than for two; None
+            for a photo poorer than any that was measured.
+        posterior: Probability of "same person" given ``prior``; None without one of the two.
         prior: The prior probability the caller set, or None.
         d_genuine: Distance of the score from the genuine mean, in pooled standard deviations.
         d_impostor: Distance of the score from the impostor mean, in the same unit.
@@ -127,7 +128,7 @@ class Verdict:
     target_fmr: float
     fmr: Rate
     fnmr: Rate
-    likelihood_ratio: float
+    likelihood_ratio: float | None
     posterior: float | None
     prior: float | None
     d_genuine: float

@@ -34,7 +34,7 @@ from model.errors import BundleMismatch, CalibrationError
 from model.types import Decision, Verdict
 
 FORMAT = 1
-CODE_VERSION = "3"
+CODE_VERSION = "4"
 """Raised when the same scores would give another calibration."""
 
 TARGET_FNMR = 0.01
@@ -200,7 +200,10 @@ class Calibration(Rates):
             decision = "same"
         elif not too_poor and score < reject:
             decision = "different"
-        ratio = self.likelihood_ratio(score)
+        ratio = None if too_poor else self.likelihood_ratio(score)
+        posterior = None
+        if prior is not None and ratio is not None:
+            posterior = ratio * prior / (ratio * prior + 1 - prior)
         summary = self.parts.summary
         pooled = math.sqrt((summary.genuine.std**2 + summary.impostor.std**2) / 2)
         verdict = Verdict(
@@ -212,7 +215,7 @@ class Calibration(Rates):
             fmr=self.fmr_at(score, quality),
             fnmr=self.fnmr_at(score, quality),
             likelihood_ratio=ratio,
-            posterior=None if prior is None else ratio * prior / (ratio * prior + 1 - prior),
+            posterior=posterior,
             prior=prior,
             d_genuine=(score - summary.genuine.mean) / pooled,
             d_impostor=(score - summary.impostor.mean) / pooled,
@@ -226,8 +229,7 @@ class Calibration(Rates):
     @cached_property
     def id(self) -> str:
         """Short hash of the contents."""
-        text = json.dumps(self._contents(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return _hash(self._contents())
 
     def check_model(self, model_id: str) -> None:
         """Raise `BundleMismatch` unless this calibration was made for ``model_id``."""
@@ -252,9 +254,10 @@ class Calibration(Rates):
             )
         try:
             calibration = cls._from_contents(data)
-            found = calibration.id
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CalibrationError(f"The calibration is incomplete: {error!r}.") from error
+        # As it was written: a later version may draw other thresholds from the same counts.
+        found = _hash({name: value for name, value in data.items() if name != "id"})
         if data.get("id") != found:
             raise CalibrationError(
                 f"The calibration names itself {data.get('id')} but its contents are {found}: it "
@@ -312,3 +315,8 @@ class Calibration(Rates):
             decode(data), *(data[name] for name in names), tuple(data["warnings"]),
             data["code_version"],
         )  # fmt: skip
+
+
+def _hash(contents: dict[str, Any]) -> str:
+    text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -14,7 +14,7 @@ from model.calibration.person_counts import count_people
 from model.calibration.rates import Rates
 from model.calibration.scores import Collection, Progress, Sample, histograms
 from model.calibration.slices import by_group, by_quality
-from model.calibration.summary import bootstrap, error_curves, summarise
+from model.calibration.summary import bootstrap, bootstrap_pairs, error_curves, summarise
 from model.calibration.tail import fit_tail
 from model.errors import CalibrationError
 
@@ -81,7 +81,9 @@ def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
     everyone = halves[0] + halves[1]
     knots = choose_knots(everyone, halves[0])
     curves = [_independent(part, knots) for part in (*halves, everyone)]
-    return _assemble(knots, curves, halves, everyone)
+    parts = _assemble(knots, curves, halves, everyone)
+    intervals = bootstrap_pairs(everyone, knots, parts.summary, seed)
+    return replace(parts, summary=replace(parts.summary, **intervals))
 
 
 def draw_photos(

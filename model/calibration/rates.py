@@ -65,14 +65,14 @@ class Rates:
         reached = np.flatnonzero(fit.errors <= target_fmr * fit.trials * (1 + 1e-9))
         # One photo filed under two people scores 1: then no threshold reaches a small target.
         knot = int(reached[0]) if len(reached) else len(fit.errors) - 1
-        worth = min(fit.effective[knot], measured.fmr.effective[knot])
-        supported = bool(len(reached) and target_fmr * worth >= CERTAIN_ERRORS)
         score = float(self.parts.scores[knot])
-        if supported or target_fmr >= self.parts.tail.rate:
+        lowest_target, highest_score = self._measured_down_to
+        if target_fmr >= lowest_target:
+            supported = bool(len(reached) and target_fmr * self._worth[knot] >= CERTAIN_ERRORS)
             rates = measured.fmr.at(knot), measured.fnmr.at(knot)
             return Threshold(target_fmr, score, *rates, supported, extrapolated=False)
         # Never below a threshold that was measured, or a stricter target could accept more.
-        score = max(self.parts.tail.score_at(target_fmr), self._last_supported)
+        score = max(self.parts.tail.score_at(target_fmr), highest_score)
         rates = self._rate_at(measured.fmr, score), self._rate_at(measured.fnmr, score)
         return Threshold(target_fmr, score, *rates, supported=False, extrapolated=True)
 
@@ -130,13 +130,26 @@ class Rates:
         return self.parts.everyone.fmr.trials
 
     @cached_property
-    def _last_supported(self) -> float:
-        """The highest measured threshold among supported targets."""
-        fit, measured = self.parts.fit.fmr, self.parts.held_out.fmr
+    def _worth(self) -> np.ndarray:
+        """``(T,)`` how many independent stranger pairs the poorer half is worth at each knot."""
+        return np.minimum(self.parts.fit.fmr.effective, self.parts.held_out.fmr.effective)
+
+    @cached_property
+    def _measured_down_to(self) -> tuple[float, float]:
+        """The smallest target without a larger one that has to be extrapolated; its threshold."""
+        fit, scores = self.parts.fit.fmr, self.parts.scores
         rate = fit.errors / fit.trials
-        worth = np.minimum(fit.effective, measured.effective)
-        good = np.flatnonzero((rate * worth >= CERTAIN_ERRORS) | (rate >= self.parts.tail.rate))
-        return float(self.parts.scores[good[-1]])
+        # A knot serves the targets from its own rate up to the rate of the knot before it.
+        serving = np.flatnonzero(rate < np.r_[1.0, rate[:-1]])
+        above = np.r_[1.0, rate[serving[:-1]]]
+        least = np.minimum(CERTAIN_ERRORS / self._worth[serving], self.parts.tail.rate)
+        short = np.flatnonzero(least > rate[serving])
+        if not len(short):
+            return float(rate[-1]), float(scores[-1])
+        last = int(short[0])
+        if least[last] >= above[last] and last:
+            return float(above[last]), float(scores[serving[last - 1]])
+        return float(least[last]), float(scores[serving[last]])
 
     def _reject_below(self, target_fnmr: float) -> float:
         """The highest score below which "different" is fair.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy import stats
 
@@ -57,20 +59,49 @@ def bootstrap(
     rng = np.random.default_rng(seed)
     people = len(counts.genuine)
     draws = rng.multinomial(people, np.full(people, 1 / people), REPLICATES).astype(np.float32)
-    whole = np.ones((1, people), np.float32)
-    middles = np.r_[knots[0], (knots[:-1] + knots[1:]) / 2, knots[-1]]
-    found = []
-    for weights in (whole, draws):
+
+    def pairs(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         genuine = (weights @ counts.genuine.astype(np.float32)).astype(float)
         # Weights of a pair add up over its two people: 1 + (w - 1) + (v - 1).
         impostor = (weights @ counts.impostor.astype(np.float32)).astype(float)
-        impostor -= counts.impostor.sum(axis=0) / 2
-        found.append((d_primes(genuine, impostor, middles), equal_errors(genuine, impostor)))
+        return genuine, impostor - counts.impostor.sum(axis=0) / 2
+
+    return _intervals(summary, knots, pairs(np.ones((1, people), np.float32)), pairs(draws))
+
+
+def bootstrap_pairs(
+    sample: Sample, knots: np.ndarray, summary: Summary, seed: int
+) -> dict[str, Estimate]:
+    """The same from pairs drawn again, as if no two shared a person."""
+    rng = np.random.default_rng(seed)
+    bins = np.searchsorted(knots, sample.values, side="right")
+    sides = [
+        np.bincount(bins, weights=side, minlength=len(knots) + 1)
+        for side in (sample.genuine, sample.impostor)
+    ]
+    draws = [rng.multinomial(int(side.sum()), side / side.sum(), REPLICATES) for side in sides]
+    return _intervals(summary, knots, [side[None] for side in sides], draws)
+
+
+def _intervals(
+    summary: Summary,
+    knots: np.ndarray,
+    whole: Sequence[np.ndarray],
+    draws: Sequence[np.ndarray],
+) -> dict[str, Estimate]:
+    """From genuine and impostor pairs per bin, as they are ``(1, bins)`` and drawn ``(R, bins)``.
+
+    Bins are coarse: how far the draws lie from the whole is added to the exact figure.
+    """
+    middles = np.r_[knots[0], (knots[:-1] + knots[1:]) / 2, knots[-1]]
+    d_prime, eer = summary.d_prime.value, summary.eer.value
+    moved = {
+        "d_prime": d_prime + d_primes(*draws, middles) - d_primes(*whole, middles),
+        "eer": (eer + equal_errors(*draws) - equal_errors(*whole)).clip(0, 1),
+    }
     estimates = {}
-    for at, name in enumerate(("d_prime", "eer")):
-        point = getattr(summary, name).value
-        moved = point + found[1][at] - found[0][at]
-        low, high = np.nanquantile(moved, [0.025, 0.975])
+    for name, point in (("d_prime", d_prime), ("eer", eer)):
+        low, high = np.nanquantile(moved[name], [0.025, 0.975])
         estimates[name] = Estimate(point, min(float(low), point), max(float(high), point))
     return estimates
 

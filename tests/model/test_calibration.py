@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.bundle import DEFAULT, Bundle
 from model.calibration import Calibration
 from model.calibration.check import check_promises
 from model.errors import BundleMismatch, CalibrationError
@@ -37,7 +38,8 @@ def test_a_higher_score_never_lowers_the_verdict(calibration, one, other, target
     assert RANK[below.decision] <= RANK[above.decision]
     assert below.fmr.value >= above.fmr.value
     assert below.fnmr.value <= above.fnmr.value
-    assert below.likelihood_ratio <= above.likelihood_ratio
+    if below.likelihood_ratio is not None:
+        assert below.likelihood_ratio <= above.likelihood_ratio
 
 
 @given(SCORES, TARGETS, TARGETS, QUALITIES)
@@ -53,6 +55,18 @@ def test_a_stricter_target_never_accepts_more(calibration, score, one, other, qu
         assert stricter.decision == "different"
 
 
+@pytest.mark.parametrize("seed", [*range(6), "shipped"])
+def test_thresholds_never_fall_with_the_target(seed: int | str) -> None:
+    """Also where measuring ends and extrapolating begins, which is elsewhere in each sample."""
+    calibration = Bundle.load(DEFAULT).calibration if seed == "shipped" else fit(60, seed)
+    targets = np.geomspace(0.3, 1e-8, 1500)
+    thresholds = [calibration.threshold(target).threshold for target in targets]
+    assert (np.diff(thresholds) >= 0).all()
+    sizes = np.unique(np.geomspace(1, 1e5, 300).astype(int))
+    searching = [calibration.search_threshold(int(size), 0.01).threshold for size in sizes]
+    assert (np.diff(searching) >= 0).all()
+
+
 @given(SCORES, TARGETS, QUALITIES, st.one_of(st.none(), st.floats(0.01, 0.99)))
 @settings(deadline=None, max_examples=80)
 def test_a_verdict_is_consistent_and_survives_json(
@@ -65,13 +79,23 @@ def test_a_verdict_is_consistent_and_survives_json(
         assert 0 <= rate.low <= rate.value <= rate.high <= 1
     if verdict.decision == "different":
         assert verdict.likelihood_ratio <= 1 + 1e-9
-    if prior is None:
+    if verdict.likelihood_ratio is None:
+        assert quality < calibration.quality_bins[0].low
+        assert verdict.decision == "inconclusive"
+    if prior is None or verdict.likelihood_ratio is None:
         assert verdict.posterior is None
     else:
         odds = verdict.likelihood_ratio * prior / (1 - prior)
         assert verdict.posterior == pytest.approx(odds / (1 + odds))
     assert verdict.calibration_id == calibration.id
     assert verdict.reasons
+
+
+def test_a_photo_poorer_than_any_measured_is_no_evidence(calibration) -> None:
+    poorest = calibration.quality_bins[0].low
+    verdict = calibration.decide(0.99, quality=poorest / 2, prior=0.5)
+    assert (verdict.likelihood_ratio, verdict.posterior) == (None, None)
+    assert calibration.decide(0.99, quality=poorest, prior=0.5).posterior > 0.5
 
 
 def test_the_three_answers_lie_where_the_thresholds_say(calibration) -> None:
@@ -188,12 +212,16 @@ def test_changed_newer_and_broken_files_are_refused(calibration, tmp_path: Path)
     data = calibration.to_dict()
     for change, message in (
         ({"seed": 5}, "changed after it was made"),
+        ({"targets": []}, "changed after it was made"),
         ({"format": 99}, "reads up to"),
-        ({"scores": None}, "incomplete"),
+        ({"scores": None}, "changed after it was made"),
     ):
         file.write_text(json.dumps({**data, **change}))
         with pytest.raises(CalibrationError, match=message):
             Calibration.load(file)
+    file.write_text(json.dumps({name: value for name, value in data.items() if name != "scores"}))
+    with pytest.raises(CalibrationError, match="incomplete"):
+        Calibration.load(file)
     file.write_text("{")
     with pytest.raises(CalibrationError, match="cannot be read"):
         Calibration.load(file)

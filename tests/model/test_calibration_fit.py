@@ -49,6 +49,30 @@ def test_tails_that_are_not_gaussian_are_named() -> None:
     assert any("photos of one person fail" in warning for warning in label_noise.warnings)
 
 
+def test_scores_alone_have_intervals_of_pairs_drawn_again() -> None:
+    rng = np.random.default_rng(3)
+    genuine, impostor = rng.normal(2, 1, 200), rng.normal(0, 1, 2000)
+    found = Calibration.from_scores(
+        genuine, impostor, model_id="m", protocol="p", data_fingerprint="f"
+    ).summary
+    draws = []
+    for _ in range(400):
+        one, other = rng.choice(genuine, 200), rng.choice(impostor, 2000)
+        draws.append((one.mean() - other.mean()) / np.sqrt((one.var() + other.var()) / 2))
+    expected = np.quantile(draws, [0.025, 0.975])
+    assert [found.d_prime.low, found.d_prime.high] == pytest.approx(expected, abs=0.06)
+    assert found.eer.low < found.eer.value < found.eer.high
+
+
+def test_no_interval_of_a_rate_goes_below_zero() -> None:
+    for seed in range(10):
+        vectors, labels, _ = faces(12, seed, noise=0.4)
+        eer = Calibration.fit(
+            vectors, labels, model_id="m", protocol="p", data_fingerprint="f"
+        ).summary.eer
+        assert 0 <= eer.low <= eer.value <= eer.high <= 1
+
+
 def test_groups_are_measured_at_the_one_threshold_unless_too_few() -> None:
     labels = faces(300, seed=1)[1]
     groups = np.select([labels < 130, labels < 280, labels < 296], ["first", "second", "few"], "")
