@@ -1,15 +1,15 @@
 """A face -> the reasons it may mislead, each with a measured value.
 
-Limits come from real faces: the main face of 1,500 photos of Labeled Faces in the Wild, drawn
-from the people of its development training list, none of whom the published error rates are
-counted on. Each limit is the 1st percentile (the 99th where large values are bad), and ``good``
-the nearer quartile: a face past a limit is unlike those the error rates were measured on, and
-that is what a reason says. Two kinds of limit differ. The darkest and brightest percent of these
-photos are mostly good photos of people with dark or light skin, who must not be turned away for
-it, so exposure is limited at one in a thousand and darkness is read off the highlights. And hardly
-any of these photos cuts a face off, so ``cut_off`` starts at 2%, what a landmark error of one crop
-pixel does to a face that touches the edge. ``python -m tests.bench quality_limits`` measures it
-all again.
+Limits come from real faces: the main face of 1,500 photos of Labeled Faces in the Wild, drawn from
+the people of its development training list, whom the shipped model is calibrated on but not tested
+on (DevTest). Each limit is the 1st percentile (the 99th where large values are bad), and ``good``
+the nearer quartile: a face past a limit is unlike those the error rates were measured on, and that
+is what a reason says. Two kinds of limit differ. The darkest and brightest percent of these photos
+are mostly good photos of people with dark or light skin, who must not be turned away for it, so
+exposure is limited at one in a thousand and darkness is read off the highlights. And hardly any of
+these photos cuts a face off, so ``cut_off`` starts at 2%, what a landmark error of one crop pixel
+does to a face that touches the edge. ``python -m tests.bench quality_limits`` measures it all
+again.
 """
 
 from __future__ import annotations
