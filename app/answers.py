@@ -84,9 +84,12 @@ class VerdictOut(BaseModel):
     fnmr: RateOut = Field(description="Share of same-person pairs that look less alike.")
     likelihood_ratio: float | None = Field(
         description="How many times likelier the score is for one person than for two; null when "
-        "it is beyond all bounds."
+        "it is beyond all bounds, or not known because a photo is poorer than those measured."
     )
-    posterior: float | None = Field(description="Probability of 'same', when a prior was given.")
+    posterior: float | None = Field(
+        description="Probability of 'same', when a prior was given; null as the likelihood ratio "
+        "where that is not known."
+    )
     supported: bool = Field(description="False: the calibration is too small for the target.")
     reasons: list[str] = Field(description="Sentences for people, most important first.")
 
@@ -193,8 +196,8 @@ class PeopleAnswer(Answer):
 class PhotoResultOut(BaseModel):
     name: str = Field(description="The photo's name as sent.")
     status: str = Field(
-        description="accepted, duplicate, conflict, outlier, poor_quality, no_face, several_faces "
-        "or bad_image."
+        description="accepted, duplicate, conflict, outlier, poor_quality, no_face, several_faces, "
+        "bad_image or too_large."
     )
     message: str = Field(description="The same as a sentence.")
     photo_id: str | None = Field(description="Its id, when accepted.")

@@ -1,7 +1,8 @@
 """The audit log: who did what, when, with which outcome; never a picture, vector or name.
 
 One JSON object a line, only ever appended to. Each line carries the hash of the line before it,
-so that a line taken out or changed later shows.
+so that a line taken out or changed later shows. The end of the log is not covered: that the last
+lines, or all of them, were taken away does not show.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ class AuditLog:
         entry = {"when": datetime.now(UTC).isoformat(), "who": who, "what": what, **facts}
         with self._lock, open(self.file, "ab+", opener=private) as log:
             lock_file(log.fileno())
-            entry["previous"] = _digest(_last_line(log))
-            line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
-            log.write(line.encode() + b"\n")
+            end = _end(log)
+            entry["previous"] = _digest(end.rstrip(b"\n").rpartition(b"\n")[2])
+            line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+            # A crash may have cut the last line off: it must not spoil this one too.
+            log.write(b"\n" + line if end and not end.endswith(b"\n") else line)
             log.flush()
 
     def check(self) -> int | None:
@@ -64,11 +67,11 @@ class AuditLog:
         return None
 
 
-def _last_line(log: Any) -> bytes:
-    end = log.seek(0, os.SEEK_END)
-    start = max(0, end - 65536)
-    log.seek(start)
-    return log.read().rstrip(b"\n").rpartition(b"\n")[2]
+def _end(log: Any) -> bytes:
+    """The last lines; far more bytes than one line has."""
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - 65536))
+    return log.read()
 
 
 def _named_before(line: bytes) -> Any:

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ from model.errors import FaceError
 EXIT_CODES = """exit codes:
   verify  0 same, 1 different, 2 inconclusive
   search  0 every face is known, 1 at least one is not
-  audit   0 the log is whole, 1 a line is damaged, changed or missing
+  audit   0 each line follows from the one before, 1 a line does not, or there is no log
   errors  3 wrong usage or setting, 4 a photo cannot be used, 5 several faces and no choice,
           6 the gallery refuses, 7 model, calibration or index not usable, 8 anything else,
           130 interrupted
@@ -152,11 +153,18 @@ def _parser() -> Parser:
     revoke = actions.add_parser("revoke", parents=[common], help="make a key invalid")
     revoke.add_argument("name", metavar="NAME")
 
-    audit = commands.add_parser("audit", parents=[common], help="check the audit log's chain")
+    audit = commands.add_parser(
+        "audit",
+        parents=[common],
+        help="check the audit log's chain",
+        description="Check that each line of the audit log follows from the one before. The end "
+        "of the log is not covered: that the last lines were taken away does not show.",
+    )
 
     for command, function in (
-        (parser, _serve), (serve, _serve), (verify, _verify), (search, _search),
-        (people, _people), (forget, _forget), (add, _add_key), (show, _list_keys),
+        (parser, _serve), (serve, _serve), (verify, _command("verify")),
+        (search, _command("search")), (people, _command("people")),
+        (forget, _command("forget")), (add, _add_key), (show, _list_keys),
         (revoke, _revoke_key), (audit, _check_audit),
     ):  # fmt: skip
         command.set_defaults(run=function)
@@ -180,28 +188,13 @@ def _serve(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _verify(settings: Settings, options: argparse.Namespace) -> int:
-    from app import commands
+def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
+    def run(settings: Settings, options: argparse.Namespace) -> int:
+        from app import commands
 
-    return commands.verify(settings, options)
+        return getattr(commands, name)(settings, options)
 
-
-def _search(settings: Settings, options: argparse.Namespace) -> int:
-    from app import commands
-
-    return commands.search(settings, options)
-
-
-def _people(settings: Settings, options: argparse.Namespace) -> int:
-    from app import commands
-
-    return commands.people(settings, options)
-
-
-def _forget(settings: Settings, options: argparse.Namespace) -> int:
-    from app import commands
-
-    return commands.forget(settings, options)
+    return run
 
 
 def _add_key(settings: Settings, options: argparse.Namespace) -> int:
@@ -242,9 +235,12 @@ def _revoke_key(settings: Settings, options: argparse.Namespace) -> int:
 def _check_audit(settings: Settings, options: argparse.Namespace) -> int:
     from app.audit import AuditLog
 
+    if not settings.audit_file.exists():
+        print(f"There is no audit log: {settings.audit_file} does not exist.")
+        return 1
     broken = AuditLog(settings.audit_file).check()
     if broken is None:
-        print("The audit log is unbroken.")
+        print("The audit log is unbroken. Lines taken off its end would not show.")
         return 0
     print(
         f"Line {broken} of {settings.audit_file} is damaged, or does not follow from the line "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from model.bundle import Bundle
 from model.calibration import Calibration
 from model.detect import Detector
 from model.embedder import Embedder
-from model.errors import CalibrationError
+from model.errors import BundleMismatch, CalibrationError
+
+log = logging.getLogger(__name__)
 
 ACTIVE = "active.json"
 """The calibration a user activated, in the settings' folder of calibrations."""
@@ -48,15 +52,20 @@ class Core:
         embedder = Embedder(bundle, engine=settings.engine, device=settings.device, threads=threads)
         detector = Detector(device="cuda" if embedder.device == "cuda" else "cpu")
         pipeline = Pipeline(detector, embedder, settings)
-        gallery = Gallery.open(
-            settings.gallery_folder, model_id=bundle.model_id, key=gallery_key(settings)
-        )
-        try:
+        with ExitStack() as opened:
+            opened.callback(pipeline.close)
+            gallery = Gallery.open(
+                settings.gallery_folder,
+                model_id=bundle.model_id,
+                key=gallery_key(settings),
+                dimension=pipeline.dim,
+            )
+            opened.callback(gallery.close)
             search = PeopleSearch.open(gallery, settings.index, dimension=pipeline.dim)
-        except BaseException:
-            gallery.close()
-            raise
-        return cls(settings, bundle, pipeline, gallery, search, _calibration(settings, bundle))
+            opened.callback(search.close)
+            core = cls(settings, bundle, pipeline, gallery, search, _calibration(settings, bundle))
+            opened.pop_all()
+        return core
 
     def close(self) -> None:
         """Save the index and release the gallery."""
@@ -102,5 +111,11 @@ def active_file(settings: Settings) -> Path:
 def _calibration(settings: Settings, bundle: Bundle) -> Calibration | None:
     active = active_file(settings)
     if active.exists():
-        return Calibration.load(active, model_id=bundle.model_id)
+        try:
+            return Calibration.load(active, model_id=bundle.model_id)
+        except BundleMismatch:
+            log.warning(
+                "The calibration in %s was made for the weights of another model. The model's own "
+                "is used. Measure again on your photos.", active,
+            )  # fmt: skip
     return bundle.calibration

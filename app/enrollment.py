@@ -15,7 +15,7 @@ from app.pipeline import only_face
 from app.results import OVERRIDABLE, DetectedFace, Enrollment, PhotoResult, PhotoStatus, Upload
 from index.guard import Finding, Guard
 from index.records import NewPhoto
-from model.errors import FaceError, GalleryError
+from model.errors import FaceError, GalleryError, ImageTooLarge, NoFace, SeveralFaces
 from model.types import Embedding
 
 STATUS_OF_FINDING: dict[str, PhotoStatus] = {
@@ -26,6 +26,13 @@ STATUS_OF_FINDING: dict[str, PhotoStatus] = {
     "outlier": "outlier",
 }
 """Worst first: a photo with several findings is reported under the first of these."""
+
+STATUS_OF_ERROR: dict[str, PhotoStatus] = {
+    NoFace.code: "no_face",
+    SeveralFaces.code: "several_faces",
+    ImageTooLarge.code: "too_large",
+}
+"""Why no face could be taken from a photo; every other error is a bad image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +115,7 @@ def thumbnail(face: DetectedFace) -> bytes:
 
 def failed(name: str, error: FaceError) -> PhotoResult:
     """The result of a photo no face could be taken from."""
-    status = error.code if error.code in ("no_face", "several_faces") else "bad_image"
+    status = STATUS_OF_ERROR.get(error.code, "bad_image")
     return PhotoResult(name, status, error.message, details=dict(error.details))
 
 

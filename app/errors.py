@@ -82,6 +82,8 @@ STATUS: dict[type[errors.FaceError], int] = {
     errors.IndexUnavailable: 503,
 }
 
+RETRY_SECONDS = 5
+"""When to try again after a 503 whose error does not say."""
 
 _PROBLEMS = {
     "missing": "is missing",
@@ -115,8 +117,9 @@ def answer(error: errors.FaceError) -> Response:
     """The error as a JSON answer, with the headers its status calls for."""
     status = status_of(error)
     headers = {}
-    if "retry_after" in error.details:
-        headers["Retry-After"] = str(error.details["retry_after"])
+    wait = error.details.get("retry_after", RETRY_SECONDS if status == 503 else None)
+    if wait is not None:
+        headers["Retry-After"] = str(wait)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return plain_answer(status, error.code, error.message, error.details, headers)

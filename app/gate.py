@@ -154,20 +154,33 @@ class Gate:
         if method in SAFE_METHODS:
             return
         site = headers.get("sec-fetch-site")
-        if _foreign(headers.get("origin"), host) or site in ("cross-site", "same-site"):
+        if self._foreign(headers.get("origin"), host) or site in ("cross-site", "same-site"):
             raise errors.Refused(
                 "Requests that change something must come from this server's page."
             )
+
+    def _foreign(self, origin: str | None, host: str) -> bool:
+        """Whether a browser says that another site's page sent the request."""
+        if origin is None:
+            return False
+        try:
+            site = urlsplit(origin)
+            # A proxy may ask under a name of its own; the browser knows the public one.
+            own = site.netloc.lower() == host.lower() or site.hostname in self._public_names
+        except ValueError:
+            return True
+        return not own
+
+    @property
+    def _public_names(self) -> set[str]:
+        return {*map(str.lower, self.settings.public_names)}
 
     def _known_host(self, host: str) -> bool:
         try:
             name = (urlsplit(f"//{host}").hostname or "").lower()
         except ValueError:
             return False
-        names = {
-            self.settings.host.strip("[]").lower(),
-            *map(str.lower, self.settings.public_names),
-        }
+        names = {self.settings.host.strip("[]").lower(), *self._public_names}
         if name in names or name == "localhost":
             return True
         if self.keys.required and not self.settings.public_names:
@@ -223,16 +236,6 @@ class Gate:
         headers["X-Request-ID"] = name
         if scope["path"].startswith("/v1/"):
             headers["Cache-Control"] = "no-store"
-
-
-def _foreign(origin: str | None, host: str) -> bool:
-    """Whether a browser says that another site's page sent the request."""
-    if origin is None:
-        return False
-    try:
-        return urlsplit(origin).netloc.lower() != host.lower()
-    except ValueError:
-        return True
 
 
 def _caller(scope: Scope) -> str:

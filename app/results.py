@@ -19,6 +19,7 @@ PhotoStatus = Literal[
     "no_face",
     "several_faces",
     "bad_image",
+    "too_large",
 ]
 """What became of one photo of an enrollment; ``already`` only in batches: this very photo is
 stored for this person, as after an interrupted run."""

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from app import answers, fields, present, requests
 from app.desk import PROBLEMS, Acting, AtDesk, shown
 from app.results import Enrollment
-from model.errors import BadImage, EnrollmentConflict, FaceError, NoFace
+from model.errors import BadImage, EnrollmentConflict, FaceError, ImageTooLarge, NoFace
 
 router = APIRouter(prefix="/v1/people", tags=["people"], responses=PROBLEMS)
 
@@ -21,7 +21,11 @@ PhotoId = Annotated[
     fields.only("a photo's id: 1 to 18 digits"),
 ]
 
-REFUSALS: dict[str, type[FaceError]] = {"no_face": NoFace, "bad_image": BadImage}
+REFUSALS: dict[str, type[FaceError]] = {
+    "no_face": NoFace,
+    "bad_image": BadImage,
+    "too_large": ImageTooLarge,
+}
 """What an enrollment is answered with when all its photos have this status; else a conflict."""
 
 

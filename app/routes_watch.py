@@ -21,9 +21,11 @@ async def health(desk: AtDesk) -> Response:
     "/ready",
     response_model=answers.HealthAnswer,
     responses={503: PROBLEMS[503]},
-    summary="Can it answer requests now?",
+    summary="Is a worker free, and the gallery there?",
 )
 async def ready(desk: AtDesk) -> Response:
+    """A search engine on another machine is not asked: while it is away, comparing two photos
+    works, and searching and enrolling answer 503."""
     with desk.queue.admit():
         await desk.queue.run(desk.service.count)
     return shown(_healthy(desk))

@@ -53,9 +53,11 @@ class FaceService(PeopleService):
         """
         settings = settings or Settings.load()
         settings.prepare()
+        # First, for it may fail and has nothing to close.
+        keys = KeyStore(settings.keys_file, required=not settings.private)
         return cls(
             core=Core.open(settings, threads=threads),
-            keys=KeyStore(settings.keys_file, required=not settings.private),
+            keys=keys,
             audit=AuditLog(settings.audit_file if settings.audit else None),
         )
 

@@ -173,16 +173,13 @@ class FaissIndex:
         The changing block is copied, of the fast one only the ids: a row blanked while it is
         being written belongs to a change after ``mark``, which is applied again after reading.
         """
-        if self._fast is not None and self._fast.dead:
+        while True:
+            with self._lock.reading():
+                # Asked under the lock: a gathering may just have ended with removed rows in it.
+                if self._fast is None or not self._fast.dead:
+                    return self._copy()
             self._wait()
             self.gather()
-        with self._lock.reading():
-            flat = FlatRows(self._dimension)
-            flat.add(self._flat.ids, self._flat.vectors)
-            fast = self._fast
-            if fast is not None:
-                fast = FastRows(fast.ids, fast.store, fast.coder, fast.kind)
-            return Content(flat, fast, self._mark)
 
     def restore(self, content: Content) -> None:
         """Replaces what the index holds by what a cache file held."""
@@ -209,6 +206,14 @@ class FaissIndex:
 
     def close(self) -> None:
         self._wait()
+
+    def _copy(self) -> Content:
+        flat = FlatRows(self._dimension)
+        flat.add(self._flat.ids, self._flat.vectors)
+        fast = self._fast
+        if fast is not None:
+            fast = FastRows(fast.ids, fast.store, fast.coder, fast.kind)
+        return Content(flat, fast, self._mark)
 
     def _discard(self, ids: np.ndarray) -> int:
         return self._flat.remove(ids) + (self._fast.remove(ids) if self._fast else 0)

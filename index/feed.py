@@ -110,6 +110,12 @@ class ChangeFeed:
                 )
             )
 
+    def photo_ids(self) -> np.ndarray:
+        """Numbers of all committed photos, int64, ascending."""
+        with self._db.read(committed=True) as connection:
+            found = connection.execute("SELECT photo FROM embeddings ORDER BY photo")
+            return np.fromiter((number for (number,) in found), np.int64)
+
     def iter_embeddings(self, chunk: int = 4096) -> Iterator[Vectors]:
         """All committed embeddings in ascending photo number.
 

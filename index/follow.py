@@ -221,9 +221,9 @@ class Agreement:
 
 def compare(gallery: Gallery, index: VectorIndex) -> Agreement:
     """Compares the ids of gallery and index."""
-    parts = [chunk.ids for chunk in gallery.iter_embeddings()]
-    wanted = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    # The index first: what is enrolled and indexed in between is no surplus.
     held = index.ids()
+    wanted = gallery.photo_ids()
     return Agreement(
         photos=len(wanted),
         missing=tuple(np.setdiff1d(wanted, held).tolist()),
@@ -239,8 +239,11 @@ def repair(gallery: Gallery, index: VectorIndex) -> Agreement:
     """
     catch_up(gallery, index)
     found = compare(gallery, index)
-    if found.surplus:
-        index.remove(np.array(found.surplus, np.int64))
+    # A gallery restored from an older copy gives numbers the index still holds to new photos.
+    known = gallery.owners(found.surplus)
+    gone = [number for number in found.surplus if number not in known]
+    if gone:
+        index.remove(np.array(gone, np.int64))
     for start in range(0, len(found.missing), 1000):
         rows = gallery.vectors_of(found.missing[start : start + 1000])
         if len(rows):

@@ -31,7 +31,12 @@ class Gallery(GalleryReader):
 
     @classmethod
     def open(
-        cls, folder: str | Path, *, model_id: str | None = None, key: bytes | None = None
+        cls,
+        folder: str | Path,
+        *,
+        model_id: str | None = None,
+        key: bytes | None = None,
+        dimension: int | None = None,
     ) -> Gallery:
         """Opens the gallery in a folder, or starts a new one there.
 
@@ -40,9 +45,12 @@ class Gallery(GalleryReader):
             model_id: The model whose embeddings it holds. Needed to start a gallery; for an
                 existing one, None accepts whatever model it was made with.
             key: 32 bytes that encrypt names, embeddings and thumbnails at rest, or None.
+            dimension: Length of the model's vectors; no other is accepted from then on. None
+                leaves that to the first photo, which may come from somebody else's file.
 
         Raises:
-            BundleMismatch: If the gallery belongs to another model.
+            BundleMismatch: If the gallery belongs to another model, or its vectors have another
+                length.
             WrongKey: If the key is missing, wrong, or not expected.
             GalleryUnavailable: If the file is locked, damaged or cannot be written.
             GalleryError: If it was written by a newer program.
@@ -51,7 +59,7 @@ class Gallery(GalleryReader):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         database = Database(folder / DATABASE_FILE)
         try:
-            facts = identity.establish(database, model_id, key)
+            facts = identity.establish(database, model_id, key, dimension)
         except BaseException:
             database.close()
             raise

@@ -40,11 +40,17 @@ class Facts:
     cache_slot: int
 
 
-def establish(database: Database, model_id: str | None, key: bytes | None) -> Facts:
+def establish(
+    database: Database,
+    model_id: str | None,
+    key: bytes | None,
+    dimension: int | None = None,
+) -> Facts:
     """Reads the facts of a gallery, or writes them into a new one.
 
     Raises:
-        BundleMismatch: If the gallery belongs to another model.
+        BundleMismatch: If the gallery belongs to another model, or ``dimension`` is given and its
+            vectors have another length.
         WrongKey: If the key is missing, wrong, or not expected.
         GalleryError: If the gallery is new and no model was named.
     """
@@ -55,7 +61,12 @@ def establish(database: Database, model_id: str | None, key: bytes | None) -> Fa
             if read_meta(connection, "gallery_id") is None:
                 _create(connection, database, model_id, Vault(key))
     with database.read() as connection:
-        return _recognise(connection, database, model_id, key)
+        facts = _recognise(connection, database, model_id, key)
+        stored = read_meta(connection, "dimension")
+    if dimension is not None and dimension != stored:
+        with database.write() as connection:
+            require_dimension(connection, dimension)
+    return facts
 
 
 def _create(
@@ -137,7 +148,8 @@ def require_dimension(connection: sqlite3.Connection, dimension: int) -> None:
         write_meta(connection, "dimension", dimension)
     elif stored != dimension:
         raise BundleMismatch(
-            f"The gallery holds vectors of {stored} numbers, one of {dimension} was given.",
+            f"The gallery is for vectors of {stored} numbers, not of {dimension}. Use embeddings "
+            "of its own model, or start a new gallery.",
             gallery=stored,
             given=dimension,
         )

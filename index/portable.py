@@ -97,8 +97,8 @@ def _write_archive(gallery: Gallery, stream: BinaryIO | SealedWriter) -> None:
         member("people.jsonl", _people_lines(gallery))
         member("photos.jsonl", _photo_lines(gallery))
         member("embeddings.npy", _embedding_bytes(gallery, counts.photos, dimension))
-        for row, photo_id in enumerate(_photo_ids(gallery)):
-            image = gallery.thumbnail(photo_id)
+        for row, number in enumerate(gallery.photo_ids()):
+            image = gallery.thumbnail(str(number))
             if image is not None:
                 member(f"thumbnails/{row}", [image])
         manifest = {
@@ -121,14 +121,10 @@ def _people_lines(gallery: Gallery) -> Iterator[bytes]:
         yield line.encode() + b"\n"
 
 
-def _photo_ids(gallery: Gallery) -> Iterator[str]:
-    for chunk in gallery.iter_embeddings():
-        yield from map(str, chunk.ids.tolist())
-
-
 def _photo_lines(gallery: Gallery) -> Iterator[bytes]:
-    for chunk in gallery.iter_embeddings():
-        for photo in gallery.photos_by_number(chunk.ids.tolist()):
+    numbers = gallery.photo_ids().tolist()
+    for start in range(0, len(numbers), 4096):
+        for photo in gallery.photos_by_number(numbers[start : start + 4096]):
             fields = ("person_id", "content_hash", "quality", "source_name", "note", "created")
             line = json.dumps({name: getattr(photo, name) for name in fields}, ensure_ascii=False)
             yield line.encode() + b"\n"

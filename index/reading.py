@@ -30,7 +30,7 @@ class GalleryReader(ChangeFeed):
     """Everything that can be asked of a gallery without changing it."""
 
     def dimension(self) -> int | None:
-        """Length of the stored vectors, or None before the first enrollment."""
+        """Length of the gallery's vectors, or None while neither opening nor a photo has set it."""
         with self._db.read() as connection:
             return identity.read_meta(connection, "dimension")
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from index.follow import catch_up, open_index, snapshot, write_cache
+from index.follow import catch_up, connect, snapshot, write_cache
 from index.fusion import DEFAULT_FUSION, Fusion, fuse, strangers
 from index.gallery import Gallery
 from index.vectors import IndexStats, VectorIndex
@@ -82,11 +82,19 @@ class PeopleSearch:
         progress: bool = False,
     ) -> PeopleSearch:
         """Opens the index of a gallery; see :func:`index.follow.open_index`."""
-        index = open_index(gallery, url, dimension=dimension, progress=progress)
-        return cls(gallery, index, fusion=fusion)
+        search = cls(gallery, connect(gallery, url, dimension=dimension), fusion=fusion)
+        try:
+            search.sync(progress=progress)
+        except BaseException:
+            search.index.close()
+            raise
+        return search
 
-    def sync(self) -> int:
+    def sync(self, *, progress: bool = False) -> int:
         """Brings the index up to date with every commit of this or another process.
+
+        Args:
+            progress: Show a bar on the terminal when the index must be rebuilt.
 
         Returns:
             The number of changes applied.
@@ -96,7 +104,7 @@ class PeopleSearch:
         # nor for their patience with a server that is away.
         if self.index.mark != self.gallery.head():
             with self._sync_lock:
-                applied = catch_up(self.gallery, self.index)
+                applied = catch_up(self.gallery, self.index, progress=progress)
                 self._unsaved += applied
         # In this order: the length of an index elsewhere is a question to its server.
         if self._unsaved > _SAVE_AFTER and self._unsaved > len(self.index) // 100:

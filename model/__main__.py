@@ -40,12 +40,13 @@ def _parser() -> argparse.ArgumentParser:
     bring = commands.add_parser("import", help="wrap a foreign face embedder as a bundle")
     bring.add_argument("source", help="an ONNX file, or facenet-vggface2, facenet-casia-webface")
     bring.add_argument("--out", type=Path, required=True, help="bundle folder to write")
-    bring.add_argument("--name", help="what people call it; default the file's name")
-    bring.add_argument("--input-size", type=int, default=112)
-    bring.add_argument("--mean", type=float, nargs=3, default=(127.5,) * 3, help="in 0..255")
-    bring.add_argument("--std", type=float, nargs=3, default=(127.5,) * 3, help="in 0..255")
-    bring.add_argument("--channels", choices=("RGB", "BGR"), default="RGB")
-    bring.add_argument("--flip", action="store_true", help="average with the mirror image")
+    own = bring.add_argument_group("of an ONNX file")
+    own.add_argument("--name", help="what people call it; default the file's name")
+    own.add_argument("--input-size", type=int, help="pixels; default 112")
+    own.add_argument("--mean", type=float, nargs=3, help="in 0..255; default 127.5 each")
+    own.add_argument("--std", type=float, nargs=3, help="in 0..255; default 127.5 each")
+    own.add_argument("--channels", choices=("RGB", "BGR"), help="default RGB")
+    own.add_argument("--flip", action="store_true", default=None, help="average with the mirror")
     bring.set_defaults(run=_import)
 
     look = commands.add_parser("describe", help="faces, quality and embedding of a photo")
@@ -91,16 +92,26 @@ def _import(args: argparse.Namespace) -> int:
     from model.exchange import import_facenet, import_onnx
     from model.preprocess import Preprocessing
 
+    names = ("name", "input_size", "mean", "std", "channels", "flip")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if args.source.startswith("facenet-"):
+        if given:
+            option = next(iter(given)).replace("_", "-")
+            raise BundleError(f"{args.source} brings its own settings: leave out --{option}.")
         bundle = import_facenet(args.out, args.source.removeprefix("facenet-"))
     else:
+        source = Path(args.source)
+        middle = (127.5,) * 3
         try:
             preprocessing = Preprocessing(
-                args.input_size, tuple(args.mean), tuple(args.std), args.channels, args.flip
+                given.get("input_size", 112),
+                tuple(given.get("mean", middle)),
+                tuple(given.get("std", middle)),
+                given.get("channels", "RGB"),
+                given.get("flip", False),
             )
         except ValueError as error:
             raise BundleError(f"{args.source} cannot be imported so: {error}.") from error
-        source = Path(args.source)
         bundle = import_onnx(source, args.out, preprocessing, name=args.name or source.stem)
     print(f"wrote {bundle.path}, model {bundle.model_id[:12]}; calibrate it before use")
     return 0

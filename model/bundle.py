@@ -35,6 +35,9 @@ DEFAULT = Path(__file__).parent / "bundles" / "default"
 CALIBRATION, CARD = "calibration.json", "README.md"
 WEIGHTS, GRAPH = "weights.safetensors", "graph.onnx"
 
+_ANEW = "**Calibrated anew.**"
+"""How the paragraph of a card begins that :meth:`Bundle.with_calibration` puts there."""
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -132,9 +135,14 @@ class Bundle:
         return (self.path / GRAPH).read_bytes()
 
     def with_calibration(self, calibration: Calibration) -> Bundle:
-        """Store a calibration made for this model beside it, replacing any other."""
+        """Store a calibration made for this model beside it, replacing any other.
+
+        The card says so, since what it tells of rates and thresholds is of an earlier one.
+        """
         calibration.check_model(self.model_id)
-        return self._rewritten(self._manifest(), {CALIBRATION: calibration.to_json().encode()})
+        card = _calibrated_anew(self.card, calibration)
+        changed = {CALIBRATION: calibration.to_json().encode(), CARD: card.encode()}
+        return self._rewritten(self._manifest(), changed)
 
     def with_card(
         self, card: str, *, metrics: Mapping[str, Any], pictures: Mapping[str, bytes] | None = None
@@ -245,6 +253,18 @@ def _model_id(
 ) -> str:
     described = json.dumps([architecture, preprocessing.to_dict(), ALIGNMENT], sort_keys=True)
     return sha256(core + described.encode())
+
+
+def _calibrated_anew(card: str, calibration: Calibration) -> str:
+    """A card with one paragraph, below its title, on the calibration that is now beside it."""
+    protocol = " ".join(calibration.protocol.split())
+    note = (
+        f"{_ANEW} Calibration `{calibration.id}`, on: {protocol}. Rates and thresholds further "
+        "down, where there are any, are of an earlier calibration."
+    )
+    paragraphs = [part for part in card.rstrip("\n").split("\n\n") if not part.startswith(_ANEW)]
+    place = 1 if card.startswith("# ") else 0
+    return "\n\n".join([*paragraphs[:place], note, *paragraphs[place:]]) + "\n"
 
 
 def _compact(tensor: Tensor, mantissa_bits: int) -> Tensor:

@@ -87,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.data:
         raise CalibrationError("Say which photos to measure on: --data FOLDER or --data lfw.")
     if args.check:
+        if args.groups:
+            raise UsageError("--groups is for --bundle: --check looks at everyone together.")
         return _check(args)
     groups = read_groups(args.groups) if args.groups else None
     bundle = Bundle.load(args.bundle)

@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from model.bundle import Bundle
 from model.embedder import Embedder
 from model.errors import CalibrationError
 from model.quality import judge
 from training.corrections import corrected
-from training.crops import Crops, crop_photos
+from training.crops import Crops, crop_photos, why_lost
 from training.datasets import DATASETS, Table, lfw
 from training.datasets import load as load_dataset
+from training.embedding import BLOCK, embed_crops
 from training.partial import made_whole
-
-BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +78,8 @@ def embed_photos(
     wanted = _rows(table, data, root, part)
     rows = wanted[crops.found[wanted]]
     if not len(rows):
-        raise CalibrationError(f"In none of the {len(wanted):,} photos of {root} a face was found.")
+        where = root if data in DATASETS else data
+        raise CalibrationError(f"All {len(wanted):,} photos of {where} {why_lost(table.aligned)}.")
     digest = hashlib.sha256()
     for start in range(0, len(rows), BLOCK):
         digest.update(np.ascontiguousarray(crops.pixels[rows[start : start + BLOCK]]))
@@ -88,11 +87,9 @@ def embed_photos(
     name = hashlib.sha256(f"{bundle.model_id} {fingerprint}".encode()).hexdigest()[:24]
     file = cache / f"vectors-{name}.npy"
     if not file.exists():
-        embedder = Embedder(bundle)
-        blocks = tqdm(range(0, len(rows), BLOCK), "embedding", unit="block")
-        vectors = [embedder.embed(np.asarray(crops.pixels[rows[at : at + BLOCK]])) for at in blocks]
+        vectors = embed_crops(Embedder(bundle), crops.pixels, rows)
         with made_whole(file) as partial:
-            np.save(partial, np.concatenate(vectors))
+            np.save(partial, vectors)
     embeddings, labels, mended = np.load(file), table.labels, ""
     lost = len(wanted) - len(rows)
     if right:

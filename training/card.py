@@ -11,6 +11,7 @@ from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.check import PromiseCheck
 from model.types import Rate
+from training.compared import title
 from training.weaknesses import ADULT, GROUP_PHOTOS, SliceRates, Strangers
 
 _COMPARED = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
@@ -34,6 +35,7 @@ class Figures:
         groups: False matches between strangers inside and across groups of UTKFace, or None.
         folders: The same of photos in a folder for each group, or None.
         compared: ``results.json`` of the runs of ``fit`` this model was chosen among, or none.
+        compared_alike: Whether these runs say that they have all but loss and seed in common.
     """
 
     unseen: Mapping[str, Any]
@@ -46,6 +48,7 @@ class Figures:
     groups: Strangers | None
     folders: Strangers | None = None
     compared: tuple[Mapping[str, Any], ...] = ()
+    compared_alike: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -102,7 +105,7 @@ def write_card(
         *[_slices(name, rows) for name, rows in figures.weaknesses.items()],
         *_utkface(figures.groups),
         *_folders(figures.folders, facts),
-        *_compared(figures.compared),
+        *_compared(figures.compared, figures.compared_alike),
         "## How it was made",
         *[f"- **{key}**: {value}" for key, value in facts["making"].items()],
     ]
@@ -113,9 +116,8 @@ def _unseen(figures: Figures) -> str:
     unseen = figures.unseen
     accuracy = f"{figures.view2_accuracy:.2%} ± {figures.view2_standard_error:.2%}"
     rows = [("View 2, accuracy", accuracy)]
-    names = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
-    names |= {key: key.replace("fnmr@", "FNMR at FMR ") for key in unseen["metrics"] if "@0" in key}
-    for key, name in names.items():
+    rates = {key: key.replace("fnmr@", "FNMR at FMR ") for key in unseen["metrics"] if "@0" in key}
+    for key, name in (_COMPARED | rates).items():
         entry = unseen["metrics"][key]
         text = "not supported by this sample"
         if entry is not None:
@@ -128,9 +130,9 @@ def _unseen(figures: Figures) -> str:
         f"{figures.view2_lost} a face was not found, which counts as different. LFW DevTest: all "
         f"pairs of {unseen['n']:,} photos of {unseen['classes']:,} people, "
         f"{unseen['genuine_pairs']:,} same-person and {unseen['impostor_pairs']:,} stranger pairs; "
-        "95% intervals by drawing people. Thresholds for EER and FNMR are read off these very "
-        "pairs; how the calibration's own fare stands in the next table.\n\n"
-        + _table(("", "value"), rows)
+        "95% intervals by drawing people, in retrieval only those who are looked for: the gallery "
+        "stays as it is. Thresholds for EER and FNMR are read off these very pairs; how the "
+        "calibration's own fare stands in the next table.\n\n" + _table(("", "value"), rows)
     )
 
 
@@ -223,25 +225,28 @@ def _strangers(strangers: Strangers) -> list[str]:
     ]
 
 
-def _compared(runs: tuple[Mapping[str, Any], ...]) -> list[str]:
+def _compared(runs: tuple[Mapping[str, Any], ...], alike: bool) -> list[str]:
     if not runs:
         return []
-    losses = sorted({run["loss"] for run in runs})
     first = runs[0]
     rows = []
-    for loss in losses:
-        same = [run["metrics"] for run in runs if run["loss"] == loss]
+    for loss in sorted(set(map(title, runs))):
+        same = [run["metrics"] for run in runs if title(run) == loss]
         cells = [_spread([each[name] for each in same], name) for name in _COMPARED]
         rows.append((loss, str(len(same)), *cells))
+    which, claim = "seeds", "From one start, with one recipe and budget"
+    if not alike:
+        which = "runs"
+        claim = "Of runs that do not all say whether start, recipe and budget were one"
     intro = (
-        f"From one start, with one recipe and budget, on {first['dataset']}: {first['split']}. "
+        f"{claim}, on {first['dataset']}: {first['split']}. "
         f"Measured on its test people, {first['n']:,} faces of {first['classes']:,}; mean and "
-        "standard deviation over the seeds, and the widest of their 95% intervals over people."
+        f"standard deviation over the {which}, and the span of their 95% intervals over people."
     )
     return [
         "## Losses compared",
         intro,
-        _table(("loss", "seeds", *_COMPARED.values()), rows),
+        _table(("loss", which, *_COMPARED.values()), rows),
     ]
 
 

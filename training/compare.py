@@ -36,11 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_task_arguments(parser)
     add_recipe_arguments(parser)
     parser.add_argument("--losses", default=PAPER_LOSSES, help="comma-separated, or all")
-    parser.add_argument("--seeds", type=positive, default=3)
+    parser.add_argument("--seeds", type=positive, default=3, help="how many, from --seed on")
     parser.add_argument("--dim", type=positive, default=512)
     parser.add_argument("--tune", type=learning_rates, default=[], metavar="LR,LR",
-                        help="try these learning rates with seed 0 and keep each loss's best on "
-                        "val; the test part is not touched")  # fmt: skip
+                        help="try these learning rates with the first seed and keep each loss's "
+                        "best on val; the test part is not touched")  # fmt: skip
     parser.add_argument("--proxy-init", default="random", choices=["random", "class_mean"])
     parser.add_argument("--loss-option", action="append", default=[], metavar="NAME=VALUE",
                         help="an option that all of --losses have, as pd epsilon=1e-4")  # fmt: skip
@@ -62,15 +62,15 @@ def run(args: argparse.Namespace) -> int:
     }  # fmt: skip
     for name in names:
         recipe = tuned(task, name, base, args.tune, args.out, **settings) if args.tune else base
-        folders = [args.out / f"{name}-{seed}" for seed in range(args.seeds)]
+        recipes = [replace(recipe, seed=base.seed + number) for number in range(args.seeds)]
         results[name] = [
-            run_one(task, name, replace(recipe, seed=seed), out, part=args.part, **settings)
-            for seed, out in enumerate(folders)
+            run_one(task, name, each, args.out / f"{name}-{each.seed}", part=args.part, **settings)
+            for each in recipes
         ]
         print(_line(f"{task.split.name}, {args.part}, {name}", results[name]), flush=True)
     data = f"{task.table.name}, {task.split.describe(task.table)}"
     caption = "; ".join([data, task.budget, *args.loss_option])
-    write_table(args.out, results, caption, before=untrained(task, args.dim, args.part))
+    write_table(args.out, results, caption, before=untrained(task, base.seed, args.dim, args.part))
     return 0
 
 
@@ -80,7 +80,7 @@ def tuned(
     """The recipe with the learning rate that gives the best R@1 on val."""
     scores = {}
     for rate in rates:
-        recipe = replace(base, lr=rate, seed=0)
+        recipe = replace(base, lr=rate)
         folder = out / "tune" / f"{name}-{rate:g}"
         result = run_one(task, name, recipe, folder, part="val", **settings)
         scores[rate] = result["metrics"]["R@1"]["value"]
@@ -88,9 +88,9 @@ def tuned(
     return replace(base, lr=best)
 
 
-def untrained(task: Task, dim: int, part: str) -> dict[str, Any]:
-    """Figures of the network every loss starts from with seed 0."""
-    torch.manual_seed(0)
+def untrained(task: Task, seed: int, dim: int, part: str) -> dict[str, Any]:
+    """Figures of the network every loss starts from with this seed."""
+    torch.manual_seed(seed)
     return metrics.evaluate(*task.embeddings(task.network(dim), part), replicates=0)
 
 

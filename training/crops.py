@@ -92,6 +92,12 @@ def aligned_crops(
     return crops.pixels, crops.found
 
 
+def why_lost(aligned: bool) -> str:
+    """What is wrong with the photos that gave no crop, in words that follow their number."""
+    size = f"{CROP_SIZE}x{CROP_SIZE}"
+    return f"are no aligned crops of {size} pixels" if aligned else "hold no usable face"
+
+
 def _build(
     paths: Sequence[Path], aligned: bool, pixels: Path, facts: Path, progress: bool, workers: int
 ) -> None:

@@ -22,7 +22,7 @@ from model.embedder import Embedder
 from model.errors import FaceError
 from model.network import TRUNKS, Architecture, EmbeddingNet
 from model.preprocess import Preprocessing, resize
-from training import distributed
+from training import distributed, metrics
 from training.distillation import Distillation, Recipe, batch_rows, lift
 from training.errors import UsageError, positive
 from training.faces import FaceSet, load_faces
@@ -43,14 +43,9 @@ def validate(
             parts.append(net(images.contiguous(memory_format=torch.channels_last)).float())
     vectors = torch.cat(parts)
     targets = torch.from_numpy(faces.targets) @ matrix.T
-    scores = (vectors @ vectors.T).numpy()
-    same = faces.labels[:, None] == faces.labels[None]
-    upper = np.triu(np.ones_like(same), 1)
-    genuine, impostor = scores[same & upper], scores[~same & upper]
-    spread = math.sqrt((genuine.var() + impostor.var()) / 2)
     return {
         "distance": 1 - (vectors * targets).sum(1).mean().item(),
-        "d_prime": float(genuine.mean() - impostor.mean()) / spread,
+        "d_prime": metrics.d_prime(metrics.pair_scores(vectors.numpy(), faces.labels)),
     }
 
 

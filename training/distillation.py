@@ -27,6 +27,7 @@ from training import checkpoint, distributed
 from training.augment import Augment
 from training.batch_norm import keep_statistics
 from training.ema import EMA
+from training.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,18 @@ class Recipe:
     ema: float = 0.999
     settle: float = 0.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.settle < 1:
+            raise UsageError(f"settle is {self.settle}; it must be 0 or more and below 1")
+        if not 0 <= self.decay <= 1:
+            raise UsageError(f"decay is {self.decay}; it must be from 0 to 1")
+        if not 0 < self.lr < math.inf:
+            raise UsageError(f"lr is {self.lr}; it must be above 0")
+        if self.seed < 0:
+            raise UsageError(f"seed is {self.seed}; it must be 0 or more")
+        if min(images for _, images in self.stages) < self.batch:
+            raise UsageError(f"every stage must see a batch of {self.batch} images or more")
 
     @property
     def steps(self) -> int:

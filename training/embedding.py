@@ -8,6 +8,12 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
+
+from model.embedder import Embedder
+
+BLOCK = 256
+"""Crops read from their memory map at a time."""
 
 
 class Source(Protocol):
@@ -44,6 +50,28 @@ def embed(
         with autocast(device, precision):
             parts.append(net(inputs).float().cpu().numpy())
     return np.concatenate(parts)
+
+
+def embed_crops(
+    embedder: Embedder,
+    crops: np.ndarray,
+    rows: np.ndarray | None = None,
+    *,
+    title: str = "embedding",
+    progress: bool = True,
+) -> np.ndarray:
+    """Unit vectors float32 ``(N, D)`` of crops, or of some rows of them, a block at a time.
+
+    Args:
+        embedder: The model.
+        crops: uint8 ``(N, 112, 112, 3)``, as a rule a memory map.
+        rows: Which of them, one at least; all without.
+        title: Of the bar.
+        progress: Show a bar.
+    """
+    rows = np.arange(len(crops)) if rows is None else rows
+    blocks = tqdm(range(0, len(rows), BLOCK), title, unit="block", disable=not progress)
+    return np.concatenate([embedder.embed(crops[rows[at : at + BLOCK]]) for at in blocks])
 
 
 @torch.no_grad()

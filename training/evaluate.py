@@ -17,6 +17,8 @@ from model.errors import FaceError
 from training import checkpoint, metrics, plots
 from training.crops import aligned_crops
 from training.datasets import lfw
+from training.embedding import embed_crops
+from training.errors import UsageError
 from training.fit import recipe_of, summary
 from training.journal import read_csv
 from training.report import evaluation_page, png
@@ -39,15 +41,18 @@ def run(args: argparse.Namespace) -> int:
     if (args.run is None) == (args.bundle is None):
         raise FaceError("Give either --run (a folder of fit) or --bundle with --dataset.")
     if args.run is not None:
+        if given := _task_options(args):
+            raise UsageError(f"--run brings its own settings: leave out {', '.join(given)}.")
         settings = config(args.run)
         task = make_task(settings)
         vectors, before = _of_run(task, settings, args.run, args.part)
         name, out, history = args.run.name, args.out or args.run, read_csv(args.run / "metrics.csv")
     else:
         task = make_task(args)
+        task.require(args.part)
         bundle = Bundle.load(args.bundle)
         rows = getattr(task.split, args.part)
-        vectors = _of_bundle(bundle, task.images, rows)
+        vectors = embed_crops(Embedder(bundle), task.images, rows)
         name, out, before, history = bundle.name, args.out or Path("runs/evaluate"), None, []
     rows = getattr(task.split, args.part)
     labels = task.table.labels[rows]
@@ -66,6 +71,14 @@ def run(args: argparse.Namespace) -> int:
     _distributions(out, before, vectors, labels)
     print(f"{where}, n = {len(rows):,}\n{summary(report)}\nreport: {out / 'report.html'}")
     return 0
+
+
+def _task_options(args: argparse.Namespace) -> list[str]:
+    """Options of the task that are not as they are when nothing is said."""
+    parser = argparse.ArgumentParser()
+    add_task_arguments(parser)
+    untold = vars(parser.parse_args([]))
+    return [f"--{name}" for name, value in untold.items() if getattr(args, name) != value]
 
 
 def config(run: Path) -> argparse.Namespace:
@@ -90,12 +103,6 @@ def _of_run(
     return task.embeddings(net, part)[0], before
 
 
-def _of_bundle(bundle: Bundle, images: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    embedder = Embedder(bundle)
-    parts = [embedder.embed(images[rows[at : at + 64]]) for at in range(0, len(rows), 64)]
-    return np.concatenate(parts)
-
-
 def _view2(args: argparse.Namespace, bundle: Bundle) -> dict[str, Any]:
     """Accuracy on LFW's 6,000 pairs; a pair with a face that was not found counts as different."""
     table = lfw.load(args.data)
@@ -104,7 +111,7 @@ def _view2(args: argparse.Namespace, bundle: Bundle) -> dict[str, Any]:
     rows = np.unique(np.concatenate([pairs.first, pairs.second]))
     place = np.full(len(table), -1)
     place[rows] = np.arange(len(rows))
-    vectors = _of_bundle(bundle, images, rows)
+    vectors = embed_crops(Embedder(bundle), images, rows)
     scores = (vectors[place[pairs.first]] * vectors[place[pairs.second]]).sum(1)
     lost = ~(found[pairs.first] & found[pairs.second])
     accuracy, error = metrics.ten_fold(np.where(lost, -1.0, scores), pairs.same, pairs.fold)

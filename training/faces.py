@@ -13,7 +13,7 @@ import numpy as np
 from model.embedder import Embedder
 from model.errors import FaceError
 from model.image import SUFFIXES
-from training.crops import aligned_crops
+from training.crops import aligned_crops, why_lost
 from training.teacher import teacher_targets
 
 HELD_OUT_SHARE = 0.05
@@ -124,8 +124,11 @@ def read_root(
         for path in paths
     ]
     rows = np.flatnonzero(found)
-    if not len(rows):
-        raise FaceError(f"No face was found in any picture of {root}.")
+    if len(rows) < len(paths):
+        lost = f"{len(paths) - len(rows):,} of {len(paths):,} pictures of {root}"
+        if not len(rows):
+            raise FaceError(f"{lost} {why_lost(aligned)}: none is left.")
+        print(f"{lost} {why_lost(aligned)}: left out")
     return crops[rows] if len(rows) < len(paths) else crops, [names[row] for row in rows]
 
 

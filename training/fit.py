@@ -11,8 +11,8 @@ from typing import Any
 from model.bundle import save_network
 from model.network import EmbeddingNet
 from training import checkpoint, distributed, metrics
-from training.errors import UsageError, positive
-from training.keep import add_keep_arguments, keep_teacher
+from training.errors import UsageError, natural, positive
+from training.keep import add_keep_arguments, keep_settings, keep_teacher
 from training.loop import Job
 from training.losses import LOSSES
 from training.recipe import PRESETS, Recipe, recipe
@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--evaluate-every", type=positive, default=1, metavar="EPOCHS")
-    parser.add_argument("--checkpoint-every", type=int, default=0, metavar="STEPS")
-    parser.add_argument("--patience", type=int, default=0,
+    parser.add_argument("--checkpoint-every", type=natural, default=0, metavar="STEPS")
+    parser.add_argument("--patience", type=natural, default=0,
                         help="evaluations without a better d' before stopping")  # fmt: skip
     add_keep_arguments(parser)
 
@@ -54,7 +54,12 @@ def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
 def recipe_of(args: argparse.Namespace) -> Recipe:
     """The recipe the command line asks for."""
     names = Recipe.__dataclass_fields__
-    return recipe(args.preset, **{name: getattr(args, name, None) for name in names})
+    chosen = recipe(args.preset, **{name: getattr(args, name, None) for name in names})
+    if chosen.loss_weight == 0 and getattr(args, "keep_teacher", None) is None:
+        raise UsageError(
+            "--loss-weight 0 leaves nothing to train with, unless fit has a --keep-teacher"
+        )
+    return chosen
 
 
 def parse_options(pairs: list[str]) -> dict[str, Any]:
@@ -72,8 +77,7 @@ def parse_options(pairs: list[str]) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> int:
     distributed.start()
     chosen = recipe_of(args)
-    if chosen.loss_weight == 0 and args.keep_teacher is None:
-        raise UsageError("--loss-weight 0 leaves nothing to train with, unless --keep-teacher does")
+    kept = keep_settings(args)
     if (args.frozen or args.trunk == FROZEN_ONLY) and args.keep_teacher:
         raise UsageError("--keep-teacher needs pictures, which --frozen replaces by features")
     task = make_task(args)
@@ -86,12 +90,7 @@ def run(args: argparse.Namespace) -> int:
     job.evaluate_every, job.patience = args.evaluate_every, args.patience
     job.checkpoint_every = args.checkpoint_every
     job.extra = keep_teacher(args, task.preprocessing, job.recipe)
-    job.settings |= {
-        "keep_teacher": str(args.keep_teacher),
-        "keep_faces": [str(folder) for folder in args.keep_faces],
-        "keep_photos": [str(folder) for folder in args.keep_photos],
-        "keep_weight": args.keep_weight,
-    }
+    job.settings |= kept
     if args.resume and (args.out / "last.pt").is_file():
         job.load()
         print(f"resumed at step {job.step:,} of {job.total:,}")
@@ -116,15 +115,18 @@ def run(args: argparse.Namespace) -> int:
 def finish(task: Task, job: Job, args: argparse.Namespace) -> dict[str, Any]:
     """Evaluate on the test part, write ``results.json`` and the network."""
     net = job.result
-    if job.patience:
+    if job.patience and (job.out / "best.pt").is_file():
         best = checkpoint.load(job.out / "best.pt")
         net.load_state_dict(best["net"])
         print(f"kept epoch {best['epoch']}, the best on val")
+    elif job.patience:
+        print("kept the last epoch: the best on val came before --patience and was not saved")
     report = metrics.evaluate(*task.embeddings(net, "test"))
     result = {
         "dataset": task.table.name, "split": task.split.describe(task.table), "part": "test",
         "loss": args.loss, "loss_options": parse_options(args.loss_option),
         "proxy_init": args.proxy_init, "dim": args.dim, "budget": task.budget,
+        "init": task.init, "pooling": task.pooling, **keep_settings(args),
         "recipe": asdict(job.recipe), "seconds": round(job.seconds, 1),
         "seconds_per_epoch": round(job.seconds / max(1, job.step / job.per_epoch), 3), **report,
     }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from training import distillation
 from training.augment import Augment
 from training.distillation import batch_rows, distillation_loss, lift
 from training.embedding import autocast
+from training.errors import UsageError
 from training.faces import load_faces
 from training.recipe import Recipe
 
@@ -66,7 +68,25 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
                         help="aligned unlabelled faces to keep them on")  # fmt: skip
     parser.add_argument("--keep-photos", type=Path, nargs="*", default=[],
                         help="the same, of photos to be aligned")  # fmt: skip
-    parser.add_argument("--keep-weight", type=float, default=1.0)
+    parser.add_argument("--keep-weight", type=float, help="of this term; default 1")
+
+
+def keep_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """What of these options decides the result of a run; plain values.
+
+    Raises:
+        UsageError: There are faces or a weight, but no teacher whose vectors are kept on them.
+    """
+    if args.keep_teacher is None:
+        for option in ("keep_faces", "keep_photos", "keep_weight"):
+            if getattr(args, option) not in (None, []):
+                raise UsageError(f"--{option.replace('_', '-')} needs --keep-teacher")
+    return {
+        "keep_teacher": str(args.keep_teacher),
+        "keep_faces": [str(folder) for folder in args.keep_faces],
+        "keep_photos": [str(folder) for folder in args.keep_photos],
+        "keep_weight": _weight(args),
+    }
 
 
 def keep_teacher(
@@ -84,6 +104,10 @@ def keep_teacher(
     targets = torch.from_numpy(faces.targets) @ matrix.T
     return KeepTeacher(
         faces.crops, targets, preprocessing,
-        batch=recipe.batch, weight=args.keep_weight, seed=recipe.seed,
+        batch=recipe.batch, weight=_weight(args), seed=recipe.seed,
         precision=recipe.precision,
     )  # fmt: skip
+
+
+def _weight(args: argparse.Namespace) -> float:
+    return 1.0 if args.keep_weight is None else args.keep_weight

@@ -87,6 +87,7 @@ class Job:
             raise UsageError(f"batch {recipe.batch} does not divide among {self.world} processes")
         if recipe.compile and self.world > 1:
             raise UsageError("--compile works with one process only")
+        self._batches(0)  # Raises where the loss would have no pairs.
         self.device = next(self.net.parameters()).device
         if self.world > 1 and self.device.type == "cuda":
             self.net = nn.SyncBatchNorm.convert_sync_batchnorm(self.net)
@@ -121,6 +122,8 @@ class Job:
         if self.patience and self.world > 1:
             raise UsageError("--patience works with one process only")
         if self.step == 0 and not self.history:
+            # An earlier run in this folder may have left one.
+            (self.out / "best.pt").unlink(missing_ok=True)
             self._report(0, float("nan"))
         bar = tqdm(
             total=self.total, initial=self.step, unit="step", disable=not self.progress or self.rank
@@ -134,9 +137,7 @@ class Job:
 
     def _epoch(self, bar: tqdm) -> None:
         epoch, position = divmod(self.step, self.per_epoch)
-        rows = epoch_batches(
-            self.labels, self.recipe.batch, self.loss.samples_per_class, self.recipe.seed, epoch
-        )
+        rows = self._batches(epoch)
         if len(rows[0]) % self.world:
             raise UsageError(
                 f"{len(rows[0])} pictures a batch, all this data allows, do not divide among "
@@ -164,6 +165,12 @@ class Job:
             bar.set_postfix({key: f"{row[key]:.3f}" for key in ("R@1", "d_prime") if key in row})
         if not self.checkpoint_every or self._due() or self.step == self.total:
             self.save()
+
+    def _batches(self, epoch: int) -> list[np.ndarray]:
+        recipe = self.recipe
+        return epoch_batches(
+            self.labels, recipe.batch, self.loss.samples_per_class, recipe.seed, epoch
+        )
 
     def _due(self) -> bool:
         return bool(self.checkpoint_every) and self.step % self.checkpoint_every == 0
@@ -234,11 +241,16 @@ class Job:
             return False
         return len(values) - 1 - int(np.argmax(values)) >= self.patience
 
+    @property
+    def _decisive(self) -> dict[str, Any]:
+        """What has to be equal, beside the recipe, for a run to go on exactly."""
+        return {**self.settings, "number of processes": self.world}
+
     def save(self) -> None:
         """Write the checkpoint that :meth:`load` continues from."""
         if self.rank == 0:
             state = {
-                "settings": self.settings,
+                "settings": self._decisive,
                 "recipe": asdict(self.recipe),
                 "net": self.net.state_dict(),
                 "loss": self.loss.state_dict(),
@@ -261,7 +273,7 @@ class Job:
         state = checkpoint.load(self.out / "last.pt")
         differ = differing(
             {**state.get("settings", {}), "recipe": state["recipe"]},
-            {**self.settings, "recipe": asdict(self.recipe)},
+            {**self._decisive, "recipe": asdict(self.recipe)},
         )
         if differ:
             raise UsageError(

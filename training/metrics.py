@@ -79,7 +79,8 @@ def evaluate(
     Returns:
         ``n``, ``classes``, ``genuine_pairs``, ``impostor_pairs``; ``recall``, ``d_prime``,
         ``eer``, ``fnmr`` as ``{"value": x, "low": l, "high": h}`` (95%), None where the sample
-        does not support it.
+        does not support it. The intervals of ``recall`` draw the queries' people only, not those
+        of the gallery.
     """
     labels = np.unique(labels, return_inverse=True)[1]
     retrieved = recall(embeddings, labels)
@@ -119,7 +120,8 @@ def _bootstrap(
     """95% percentile intervals when identities are drawn anew.
 
     A stranger pair belongs to two people, and its weight is the product of theirs; to first
-    order that is ``w_a + w_b - 1``, which needs counts by person only, not by couple.
+    order that is ``w_a + w_b - 1``, which needs counts by person only, not by couple. For R@K only
+    the people who ask are drawn; the gallery they ask stays as it is.
     """
     rng = np.random.default_rng(seed)
     people = int(labels.max()) + 1
@@ -133,7 +135,7 @@ def _bootstrap(
     hits = np.zeros((people, len(retrieved.ks)))
     np.add.at(hits, labels[retrieved.queries], retrieved.hits)
     asked = weights @ np.bincount(labels[retrieved.queries], minlength=people)
-    recalls = weights @ hits / asked.clip(min=1e-9)[:, None]
+    recalls = weights @ hits / np.where(asked > 0, asked, np.nan)[:, None]
     genuine, impostor = _reweighted(counts, weights)
     whole = equal_errors(*_reweighted(counts, np.ones((1, people))))
     draws = {

@@ -2,10 +2,10 @@
 
 Figures on a benchmark are clean only when none of its people were trained on. Names do not
 tell (some collections have none), faces do: each person's mean vector, and each loose face, is
-held against every face of the benchmark with a strong embedder. The list that is printed and
-saved goes straight into ``--exclude``. Strangers are compared with every face of the benchmark
-too, so the default limit lies above the embedder's own threshold for one pair; what it misses
-depends on the embedder, and is for you to measure.
+held against every face of the benchmark with a strong embedder. How many were found is printed;
+the list that is saved goes straight into ``--exclude``. Strangers are compared with every face of
+the benchmark too, so the default limit lies above the embedder's own threshold for one pair; what
+it misses depends on the embedder, and is for you to measure.
 """
 
 from __future__ import annotations

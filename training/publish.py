@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from model.bundle import Bundle, save_network
 from model.bundle_files import fresh_folder
@@ -30,10 +27,12 @@ from model.image import SUFFIXES
 from model.quality import judge
 from training import metrics, plots
 from training.card import Figures, write_card
+from training.compared import read_compared
 from training.corrections import corrected
 from training.crops import Crops, crop_photos
 from training.datasets import Table, lfw
 from training.datasets.table import by_folder
+from training.embedding import embed_crops
 from training.errors import UsageError
 from training.report import png
 from training.weaknesses import by_measure, strangers_by_folder, strangers_by_group
@@ -45,8 +44,6 @@ MEASURES = (
     ("pixels between the eyes", "eye_distance", (0, 35, 45, 250), False),
     ("sharpness", "sharpness", (0, 0.15, 0.3, 10), False),
 )
-BLOCK = 256
-COMPARED = ("dataset", "split", "loss", "n", "classes", "metrics")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     needed = {"summary", "terms", "making"} | ({"groups"} if args.groups else set())
     if missing := needed - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")
-    compared = _compared(args.compared)
+    compared, alike = read_compared(args.compared)
     source = Bundle.load(args.bundle)
     with fresh_folder(args.out) as draft:
         bundle = save_network(
@@ -103,12 +100,13 @@ def run(args: argparse.Namespace) -> int:
         embedder = Embedder(bundle)
         table = lfw.load(args.lfw)
         crops = crop_photos(table.paths, cache=args.cache)
-        vectors = _embed(embedder, crops.pixels)
+        vectors = embed_crops(embedder, crops.pixels, title="embedding LFW")
         calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id)
-        figures = replace(
-            _measure(args, table, crops, vectors, calibration, embedder), compared=compared
-        )
         rows = _rows(args.lfw, table, crops, "DevTest")
+        figures = replace(
+            _measure(args, table, rows, crops, vectors, calibration, embedder),
+            compared=compared, compared_alike=alike,
+        )  # fmt: skip
         sample = metrics.pair_scores(vectors[rows], table.labels[rows])
         bundle = bundle.with_calibration(calibration).with_card(
             write_card(bundle, calibration, figures, facts),
@@ -119,11 +117,6 @@ def run(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.out)
     print(f"{bundle.card}\npublished {args.out}, model {bundle.model_id[:12]}")
     return 0
-
-
-def _embed(embedder: Embedder, pixels: np.ndarray) -> np.ndarray:
-    blocks = tqdm(range(0, len(pixels), BLOCK), "embedding LFW", unit="block")
-    return np.concatenate([embedder.embed(pixels[start : start + BLOCK]) for start in blocks])
 
 
 def _rows(root: Path, table: Table, crops: Crops, part: str) -> np.ndarray:
@@ -155,12 +148,12 @@ def calibrate(
 def _measure(
     args: argparse.Namespace,
     table: Table,
+    rows: np.ndarray,
     crops: Crops,
     vectors: np.ndarray,
     calibration: Calibration,
     embedder: Embedder,
 ) -> Figures:
-    rows = _rows(args.lfw, table, crops, "DevTest")
     unseen, labels = vectors[rows], table.labels[rows]
     pairs = lfw.view2(args.lfw, table)
     scores = (vectors[pairs.first] * vectors[pairs.second]).sum(1)
@@ -196,23 +189,6 @@ def _measure(
         if args.groups
         else None,
     )
-
-
-def _compared(runs: Sequence[Path]) -> tuple[dict[str, Any], ...]:
-    """Results of runs that differ in loss and seed only, as far as they say."""
-    results = []
-    for run in runs:
-        file = run / "results.json"
-        if not file.is_file():
-            raise UsageError(f"{run} holds no finished run of fit: it has no {file.name}.")
-        result = json.loads(file.read_text(encoding="utf-8"))
-        if missing := [name for name in COMPARED if name not in result]:
-            raise UsageError(f"{file} is not of fit: it lacks {', '.join(missing)}.")
-        for name in ("dataset", "split"):
-            if results and result[name] != results[0][name]:
-                raise UsageError(f"{run} has another {name} than {runs[0]}: not to be compared.")
-        results.append({name: result[name] for name in COMPARED})
-    return tuple(results)
 
 
 def _compare(bundle: Bundle, crops: Crops, vectors: np.ndarray) -> None:

@@ -53,8 +53,14 @@ class Recipe:
             raise UsageError(f"epochs {self.epochs} and batch {self.batch} must be positive")
         if self.precision not in ("fp32", "bf16"):
             raise UsageError(f"precision is {self.precision!r}; it must be fp32 or bf16")
-        if not 0 <= self.loss_weight < math.inf:
-            raise UsageError(f"loss weight is {self.loss_weight}; it must be 0 or more")
+        for name in ("lr", "weight_decay", "head_lr", "proxy_lr", "warmup", "loss_weight", "seed"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise UsageError(f"{name.replace('_', ' ')} is {value}; it must be 0 or more")
+        if not self.clip > 0:
+            raise UsageError(f"clip is {self.clip}; it must be above 0")
+        if not 0 <= self.ema < 1:
+            raise UsageError(f"ema is {self.ema}; it must be 0 or more and below 1")
 
     def rate(self, step: int, total: int, per_epoch: int, part: str) -> float:
         """Learning rate of ``trunk``, ``head`` or ``proxies`` at a step."""

@@ -81,7 +81,7 @@ def main_comparison(task: Task, recipe: Recipe, out: Path, seeds: int) -> Result
 
 def distributions(task: Task, recipe: Recipe, out: Path, seeds: int) -> Results:
     """Scores before and after training, drawn; the paper's d' goes from 0.91 to 2.19."""
-    job = task.job("pd", replace(recipe, seed=0), 512, out / "pd", progress=False)
+    job = task.job("pd", recipe, 512, out / "pd", progress=False)
     rows = task.split.test
     source, labels = task.source(rows), task.table.labels[rows]
     before = embed(job.net, source, np.arange(len(rows)))
@@ -156,7 +156,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", nargs="?", help="one of: " + ", ".join(EXPERIMENTS))
     add_task_arguments(parser, dataset="cub")
     add_recipe_arguments(parser)
-    parser.add_argument("--seeds", type=positive, default=1)
+    parser.add_argument("--seeds", type=positive, default=1, help="how many, from --seed on")
     parser.add_argument("--out", type=Path, help="default: runs/reproduce/DATASET")
     parser.set_defaults(trunk=None)
 
@@ -188,7 +188,7 @@ def _seeds(
 ) -> list[dict[str, Any]]:
     return [
         run_one(task, loss, replace(recipe, seed=seed), out / str(seed), **settings)
-        for seed in range(seeds)
+        for seed in range(recipe.seed, recipe.seed + seeds)
     ]
 
 

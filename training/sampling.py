@@ -20,6 +20,9 @@ def epoch_batches(
             that has fewer).
         seed: Of the run.
         epoch: Number of the epoch.
+
+    Raises:
+        UsageError: A batch would hold no genuine or no impostor pairs.
     """
     rng = np.random.default_rng((seed, epoch))
     count = max(1, len(labels) // batch)
@@ -30,7 +33,14 @@ def epoch_batches(
     classes = np.array([label for label, rows in members.items() if len(rows) > 1])
     if len(classes) == 0:
         raise UsageError("no class has two samples, so there are no genuine pairs to learn from")
-    groups = min(max(1, batch // samples_per_class), len(classes))
+    if len(classes) == 1:
+        raise UsageError("only one class has two samples, so there are no impostor pairs to learn")
+    groups = min(batch // samples_per_class, len(classes))
+    if groups < 2:
+        raise UsageError(
+            f"batch {batch} holds one class only; this loss takes {samples_per_class} samples of "
+            f"each and compares classes, so choose --batch {2 * samples_per_class} or more"
+        )
     batches = []
     for _ in range(count):
         chosen = rng.choice(classes, groups, replace=False)

@@ -14,7 +14,7 @@ from torch import nn
 from model.network import TRUNKS, Architecture, EmbeddingNet
 from model.preprocess import Preprocessing
 from training import datasets, metrics
-from training.crops import aligned_crops
+from training.crops import aligned_crops, why_lost
 from training.datasets.table import DatasetError, Table
 from training.embedding import Source, class_means, embed
 from training.errors import UsageError, positive
@@ -210,10 +210,16 @@ def make_task(args: argparse.Namespace) -> Task:
         print(f"{table.name}: {(~kept).sum():,} pictures left out as {args.exclude} says")
         table = table.subset(kept)
     if table.faces:
+        for option in ("boxes", "stored"):
+            if getattr(args, option):
+                raise UsageError(f"--{option} is for other pictures than photos of people.")
         images, found = aligned_crops(table.paths, aligned=table.aligned, cache=args.cache)
         key = Path(images.filename).stem
         if not found.all():
-            print(f"{(~found).sum():,} of {len(found):,} photos hold no usable face: left out")
+            lost = f"{(~found).sum():,} of {len(found):,} photos {why_lost(table.aligned)}"
+            if not found.any():
+                raise DatasetError(f"{table.name}: {lost}: none is left.")
+            print(f"{lost}: left out")
             images, table = images[np.flatnonzero(found)], table.subset(found)
     else:
         images = pictures(table, args.stored or args.size, args.cache, boxes=args.boxes)
@@ -231,5 +237,5 @@ def make_task(args: argparse.Namespace) -> Task:
         features = cached_features(trunk, images, key, args.size, args.cache)
     return Task(
         table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling,
-        boxes=args.boxes and not table.faces,
+        boxes=args.boxes,
     )  # fmt: skip

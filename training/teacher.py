@@ -6,12 +6,10 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from model.embedder import Embedder
+from training.embedding import BLOCK, embed_crops
 from training.partial import made_whole
-
-BLOCK = 256
 
 
 def teacher_targets(
@@ -26,13 +24,11 @@ def teacher_targets(
         progress: Show a bar.
     """
     digest = hashlib.sha256(teacher.model_id.encode())
-    blocks = range(0, len(crops), BLOCK)
-    for start in blocks:
+    for start in range(0, len(crops), BLOCK):
         digest.update(np.ascontiguousarray(crops[start : start + BLOCK]))
     file = cache / f"teacher-{digest.hexdigest()[:24]}.npy"
     if not file.exists():
-        bar = tqdm(blocks, "teacher", unit="block", disable=not progress)
-        targets = np.concatenate([teacher.embed(crops[start : start + BLOCK]) for start in bar])
+        targets = embed_crops(teacher, crops, title="teacher", progress=progress)
         with made_whole(file) as partial:
             np.save(partial, targets)
     return np.load(file)

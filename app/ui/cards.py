@@ -188,8 +188,9 @@ def _facts(verdict: Verdict) -> str:
     facts = [
         ("Strangers", text.strangers(verdict.fmr)),
         ("One person", text.one_person(verdict.fnmr)),
-        ("Weight of evidence", text.likelihood(verdict.likelihood_ratio)),
     ]
+    if verdict.likelihood_ratio is not None:
+        facts.append(("Weight of evidence", text.likelihood(verdict.likelihood_ratio)))
     if verdict.posterior is not None and verdict.prior is not None:
         facts.append(
             (
@@ -204,8 +205,11 @@ def _facts(verdict: Verdict) -> str:
 
 def _sentences(verdict: Verdict) -> str:
     """The remaining reasons, without those that repeat the counts shown above."""
-    counts = {text.count(rate.trials) for rate in (verdict.fmr, verdict.fnmr)}
-    lines = [line for line in verdict.reasons[1:] if not any(each in line for each in counts)]
+    counts = tuple(
+        f"{text.count(rate.errors)} of {text.count(rate.trials)} "
+        for rate in (verdict.fmr, verdict.fnmr)
+    )
+    lines = [line for line in verdict.reasons[1:] if not line.startswith(counts)]
     if not lines:
         return ""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)

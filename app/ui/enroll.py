@@ -173,6 +173,9 @@ def tab(service: FaceService, settings: Settings) -> None:
 
     def same_photos(value: str, done: list[PhotoResult]) -> list[Upload]:
         """The photos ``done`` is about; they may have been changed while it was being made."""
+        # Gradio drops them after a while.
+        if not done:
+            raise FaceError("These results are too old. Press Enroll again.")
         given = read_uploads(value, settings)
         if [*map(_digest, given[: len(done)])] != [each.details[_PHOTO] for each in done]:
             raise FaceError("The photos have changed since. Press Enroll again.")

@@ -44,7 +44,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
             )  # fmt: skip
             folder = gr.Dropdown(
                 [], label="Or a folder on the server", elem_id="model-folder",
-                visible=settings.own_photos is not None,
+                visible=False,
             )  # fmt: skip
         too_large = limit_note("model-zip", settings, _LARGER)
         with gr.Row():
@@ -63,7 +63,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
             answer = {
                 facts: model_cards.facts_card(info),
                 card: model_cards.with_pictures(info.card, settings.bundle),
-                folder: _folders(settings),
+                folder: _folders(settings, mine.allowed("admin")),
             }
         except Exception as error:
             return {facts: explain(error)}
@@ -100,17 +100,23 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
             use: gr.update(visible=True), **idle,
         }  # fmt: skip
 
-    def activate(stored: str | None, request: gr.Request) -> dict[Any, Any]:
+    def use_result(stored: str | None, request: gr.Request) -> dict[Any, Any]:
         try:
-            chosen = Calibration.from_dict(json.loads(stored)) if stored else None
-            acting(service, request).activate(chosen)
+            # Gradio drops it after a while, and with every start.
+            if stored is None:
+                raise CalibrationError("This measurement is no longer kept. Measure again.")
+            acting(service, request).activate(Calibration.from_dict(json.loads(stored)))
         except Exception as error:
             return {progress: live(explain(error))}
-        words = "In use from now on." if stored else "The model's own calibration is in use again."
-        return {progress: live(cards.message("info", words)), **show(request)}
+        return {progress: live(cards.message("info", "In use from now on.")), **show(request)}
 
     def go_back(request: gr.Request) -> dict[Any, Any]:
-        return activate(None, request)
+        try:
+            acting(service, request).activate(None)
+        except Exception as error:
+            return {progress: live(explain(error))}
+        words = "The model's own calibration is in use again."
+        return {progress: live(cards.message("info", words)), **show(request)}
 
     def call_off(request: gr.Request) -> None:
         stops.stop(request.session_hash)
@@ -124,7 +130,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
     )  # fmt: skip
     stop.click(call_off, None, None, queue=False, **QUIET)
     too_large.refused(inputs=None, outputs=progress, **at_once(""))
-    use.click(activate, result, [progress, *shown], **QUIET)
+    use.click(use_result, result, [progress, *shown], **QUIET)
     back.click(go_back, None, [progress, *shown], **QUIET)
 
 
@@ -138,8 +144,9 @@ def _source(path: str | None, name: str | None, settings: Settings) -> bytes | P
     raise CalibrationError("There is nothing to measure on yet. Give a zip file or a folder.")
 
 
-def _folders(settings: Settings) -> Any:
-    if settings.own_photos is None or not settings.own_photos.is_dir():
+def _folders(settings: Settings, allowed: bool) -> Any:
+    place = settings.own_photos
+    if not allowed or place is None or not place.is_dir():
         return gr.update(visible=False)
-    names = sorted(each.name for each in settings.own_photos.iterdir() if each.is_dir())
-    return gr.update(visible=True, choices=names)
+    names = sorted(each.name for each in place.iterdir() if each.is_dir())
+    return gr.update(visible=True, choices=[(f"All of {place.name}", "."), *names])

@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 from fastapi import FastAPI
 from fastapi.responses import Response
+from starlette.requests import HTTPConnection
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -124,7 +125,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
 class _BesideApi(Mount):
     """The page takes every path that nothing else takes, except the API's: they have errors of
     their own for an unknown path or a wrong method. Whoever loads it with a revoked key is asked
-    to log in."""
+    to log in. Files are taken in for admins only: nobody else has a use for them."""
 
     def __init__(self, path: str, app: ASGIApp, keys: KeyStore) -> None:
         super().__init__(path, app)
@@ -138,7 +139,16 @@ class _BesideApi(Mount):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"].rstrip("/") == self.path:
             self.app.tokens.drop_revoked(self.keys)
+        # By a part of the path: routers also take it with a line break at its end.
+        if scope["type"] == "http" and scope["method"] == "POST" and "/upload" in scope["path"]:
+            self.keys.user(self._user(scope)).require("admin")
         await super().handle(scope, receive, send)
+
+    def _user(self, scope: Scope) -> str | None:
+        """Who is logged in, from the cookies in which Gradio keeps it."""
+        cookies, name = HTTPConnection(scope).cookies, self.app.cookie_id
+        token = cookies.get(f"access-token-{name}") or cookies.get(f"access-token-unsecure-{name}")
+        return self.app.tokens.get(token)
 
 
 def _closed() -> Response:

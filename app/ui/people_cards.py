@@ -21,6 +21,7 @@ STATUS_WORDS = {
     "no_face": ("different", "No face"),
     "several_faces": ("inconclusive", "Several faces"),
     "bad_image": ("different", "Not a picture"),
+    "too_large": ("different", "Too large"),
 }
 
 _CHANCE = (

@@ -37,6 +37,10 @@ def test_sizes_are_limited(settings: Settings, photos: Photos) -> None:
         wide = error(client.post("/v1/detect", files={"img": photos.nobody}), 413)
         assert wide["code"] == "image_too_large"
         assert "megapixels" in wide["message"]
+        sent = {"data": {"name": "Ann"}, "files": {"photos": photos.nobody}}
+        enrolling = error(client.post("/v1/people", **sent), 413)
+        assert enrolling["code"] == "image_too_large"
+        assert enrolling["details"]["photos"][0]["status"] == "too_large"
     service.close()
 
 
@@ -184,11 +188,34 @@ def test_errors_beside_the_page_have_the_form_of_the_api(service: FaceService) -
     assert client.get("/").status_code == 200
 
 
+def test_the_page_works_behind_a_proxy_that_asks_under_its_own_name(
+    settings: Settings, photos: Photos
+) -> None:
+    service, client = opened(settings, public_names=("Faces.example",))
+    with client:
+        for origin, status in (
+            ("https://faces.example", 200),
+            ("https://FACES.example", 200),
+            ("https://evil.example", 403),
+            ("https://faces.example.evil", 403),
+            ("null", 403),
+            ("https://[", 403),
+        ):
+            headers = {"origin": origin, "host": "127.0.0.1:7860"}
+            answer = client.post("/v1/detect", files={"img": photos.nobody}, headers=headers)
+            assert answer.status_code == status, origin
+        headers = {"origin": "https://faces.example", "sec-fetch-site": "same-site"}
+        assert error(client.post("/v1/detect", headers=headers), 403)
+    service.close()
+
+
 def test_damaged_keys_let_nobody_in(settings: Settings) -> None:
     service, client = opened(settings)
     with client:
         settings.keys_file.write_text("[")
-        found = error(client.get("/v1/model"), 503)
+        refused = client.get("/v1/model")
+        assert refused.headers["retry-after"] == "5"
+        found = error(refused, 503)
         assert found["code"] == "damaged_keys"
         assert str(settings.data) not in found["message"]
     service.close()

@@ -237,6 +237,33 @@ def test_the_audit_names_a_damaged_line(
     assert f"Line 1 of {settings.audit_file} is damaged" in capsys.readouterr().out
 
 
+def test_a_missing_audit_log_is_not_called_unbroken(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(settings, "audit") == 1
+    assert "There is no audit log" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        run(settings, "audit", "--help")
+    assert "The end of the log is not covered" in " ".join(capsys.readouterr().out.split())
+
+
+def test_forgetting_is_logged_though_the_search_engine_never_answers(
+    settings: Settings, photos: Photos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = FaceService.open(settings)
+    person = service.enroll("Grace", [Upload("a.jpg", photos.hopper)]).person_id
+    service.close()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("FACE_INDEX", "milvus://127.0.0.1:1/faces")
+    monkeypatch.setattr("index.follow.open_index", interrupted)
+    assert run(settings, "forget", "Grace", "--yes") == 130
+    last = json.loads(settings.audit_file.read_text().splitlines()[-1])
+    assert (last["what"], last["person"]) == ("forget", person)
+
+
 def test_a_missing_model_is_told_apart(settings: Settings, files: dict[str, str]) -> None:
     gone = dataclasses.replace(settings, bundle=settings.data / "none")
     assert run(gone, "verify", files["collins"], files["hopper"]) == 7

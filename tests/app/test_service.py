@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import threading
 import zipfile
 from pathlib import Path
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 
 from app.auth import NotAllowed, Principal
+from app.core import active_file
 from app.progress import Cancelled
 from app.service import FaceService
 from app.settings import Settings
-from model.errors import BadImage, CalibrationError, NoFace
+from model.bundle import Bundle
+from model.errors import BadImage, CalibrationError, FaceError, NoFace
 from tests import samples
 from tests.app import helpers
 from tests.app.conftest import Photos
@@ -169,6 +172,33 @@ def test_calibrate_on_own_photos_then_activate(settings: Settings) -> None:
     service.activate(None)
     assert service.calibration().id == before
     service.close()
+
+
+def test_a_calibration_of_another_model_is_left_aside(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = active_file(settings)
+    file.parent.mkdir(parents=True)
+    dataclasses.replace(Bundle.load(settings.bundle).calibration, model_id="other").save(file)
+    service = FaceService.open(settings)
+    assert service.calibration().id == service.core.bundle.calibration.id
+    assert str(file) in caplog.text
+    assert "weights of another model" in caplog.text
+    service.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed on Linux")
+@pytest.mark.parametrize("damaged", ["calibrations/active.json", "keys.json"])
+def test_a_start_that_fails_leaves_nothing_open(settings: Settings, damaged: str) -> None:
+    FaceService.open(settings).close()
+    file = settings.data / damaged
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("[")
+    with pytest.raises(FaceError):
+        FaceService.open(settings)
+    held = (Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
+    gallery = str(settings.gallery_folder)
+    assert not [each for each in held if each.exists() and str(each.readlink()).startswith(gallery)]
 
 
 def test_calibration_can_be_stopped_and_needs_enough(service: FaceService) -> None:

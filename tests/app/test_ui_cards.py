@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app import present
 from app.results import (
     Candidate,
     DetectedFace,
@@ -151,6 +152,27 @@ def test_reasons_that_only_repeat_the_counts_are_left_out() -> None:
     assert "Headline." in tags.text
     assert "The photo is poor." in tags.text
     assert "score this high" not in tags.text
+
+
+def test_reasons_that_hold_a_count_by_chance_stay() -> None:
+    reasons = (
+        "Headline.",
+        "0 of 10 stranger pairs score this high or higher (0; 95% interval 0 to 0.3).",
+        "The calibration is too small to measure 1 in 10,000.",
+    )
+    found = verdict(reasons=reasons, fmr=Rate(0, 0, 0.3, 0, 10))
+    words = harmless(cards.verdict_card(verification(found), None)).text
+    assert "too small to measure 1 in 10,000" in words
+    assert "this high or higher" not in words
+
+
+def test_where_errors_are_not_known_nothing_is_said_about_evidence() -> None:
+    unknown = verdict("inconclusive", likelihood_ratio=None, prior=0.5, posterior=None)
+    words = harmless(cards.verdict_card(verification(unknown), None)).text
+    assert "Weight of evidence" not in words
+    assert "Probability" not in words
+    answer = present.verified(verification(unknown), "model")
+    assert answer.likelihood_ratio is answer.posterior is None
 
 
 def test_with_several_faces_every_pair_is_listed_and_every_face_numbered() -> None:

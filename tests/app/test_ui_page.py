@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -39,6 +40,7 @@ from app.ui.stops import Stops, steps
 from model.errors import BadImage, IndexUnavailable
 from model.image import load_image
 from tests.app.conftest import Photos
+from tests.app.helpers import made_up_calibration
 
 LIMITS = Settings(data=Path("unused"), bundle=Path("unused"), max_upload_bytes=1000, max_photos=3)
 
@@ -277,10 +279,7 @@ def test_an_enrollment_that_breaks_off_shows_what_it_has_stored(
 
     monkeypatch.setattr(FaceService, "enroll", full)
     page = build(service, service.settings)
-    run = next(
-        each.fn for each in page.fns.values()
-        if (each.name, getattr(each.fn, "__module__", "")) == ("run", "app.ui.enroll")
-    )  # fmt: skip
+    run = handler(page, "enroll", "run")
     given = picker_value(
         [Upload("first.jpg", photos.hopper), Upload("second.jpg", photos.hopper_again)]
     )
@@ -292,6 +291,59 @@ def test_an_enrollment_that_breaks_off_shows_what_it_has_stored(
     assert "1 photo of 2 stored" in words
     assert "may be stored as well" in words
     assert [person.photos for person in service.named("Grace")] == [1]
+
+
+def handler(page: Any, module: str, name: str) -> Callable[..., object]:
+    return next(
+        each.fn for each in page.fns.values()
+        if (each.name, getattr(each.fn, "__module__", "")) == (name, f"app.ui.{module}")
+    )  # fmt: skip
+
+
+def test_results_that_are_no_longer_kept_cannot_be_insisted_on(
+    service: FaceService, photos: Photos
+) -> None:
+    page = build(service, service.settings)
+    given = picker_value([Upload("a.jpg", photos.hopper)])
+    request = Namespace(username=None, session_hash="mine")
+    for name, choice in (("run_override", "twins"), ("run_face", 1)):
+        run = handler(page, "enroll", name)
+        *_, last = run("Grace", "", given, None, [], choice, request)
+        words = " ".join(map(str, last.values()))
+        assert "These results are too old" in words
+        assert "fv-progress" not in words
+    assert service.count() == 0
+
+
+def test_a_measurement_that_is_no_longer_kept_changes_nothing(service: FaceService) -> None:
+    own = made_up_calibration(service.core.bundle, seed=1)
+    service.activate(own)
+    page = build(service, service.settings)
+    request = Namespace(username=None, session_hash="mine")
+    said = handler(page, "model", "use_result")(None, request)
+    assert "Measure again" in " ".join(map(str, said.values()))
+    assert service.calibration().id == own.id
+    said = handler(page, "model", "use_result")(own.to_json(), request)
+    assert "In use from now on" in " ".join(map(str, said.values()))
+    handler(page, "model", "go_back")(request)
+    assert service.calibration().id == service.core.bundle.calibration.id
+
+
+def test_folders_on_the_server_are_listed_for_admins_only(
+    service: FaceService, tmp_path: Path
+) -> None:
+    (tmp_path / "own" / "Ann").mkdir(parents=True)
+    page = build(service, replace(service.settings, own_photos=tmp_path / "own"))
+    keys = KeyStore(service.settings.keys_file)
+    users = {scope: keys.login(scope, keys.add(scope, scope)) for scope in ("enroll", "admin")}
+
+    def folders(scope: auth.Scope) -> dict:
+        shown = handler(page, "model", "show")(Namespace(username=users[scope]))
+        return next(value for each, value in shown.items() if each.elem_id == "model-folder")
+
+    assert "choices" not in folders("enroll")
+    assert folders("enroll")["visible"] is False
+    assert folders("admin")["choices"] == [("All of own", "."), "Ann"]
 
 
 def test_stopping_reaches_only_the_own_session() -> None:

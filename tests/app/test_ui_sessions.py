@@ -94,3 +94,24 @@ def test_a_login_ends_with_its_key_though_another_gets_the_name(
         client.cookies.clear()
         client.cookies.update(mine)
         assert '"auth_required":true' not in client.get("/").text
+
+
+def test_files_are_taken_in_for_admins_alone_and_not_after_their_key(
+    service: FaceService, browser: Browser
+) -> None:
+    keys = KeyStore(service.settings.keys_file)
+    secrets = {scope: keys.add(scope, scope) for scope in ("enroll", "admin")}
+
+    def upload(ending: str = "") -> int:
+        files = {"files": ("people.zip", b"people")}
+        return client.post("/gradio_api/upload" + ending, files=files).status_code
+
+    with browser() as client:
+        assert upload() == 401
+        client.post("/login", data={"username": "enroll", "password": secrets["enroll"]})
+        assert upload() == 403
+        assert upload("%0A") == 403
+        client.post("/login", data={"username": "admin", "password": secrets["admin"]})
+        assert upload() == 200
+        keys.revoke("admin")
+        assert upload() == 401

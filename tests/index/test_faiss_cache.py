@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ from index.faiss_cache import CACHE_FILE
 from index.faiss_index import FaissIndex
 from index.follow import catch_up, compare, open_index, save_cache
 from index.gallery import Gallery
+from index.locks import ReadWriteLock
 from index.records import Mark
 from model.errors import IndexUnavailable
 from tests.index.helpers import DIMENSION, Faces
@@ -74,6 +78,39 @@ def test_what_is_removed_while_the_cache_is_written_is_removed_again_after_readi
     queries = Faces(seed=8).centres[:20]
     for mine, theirs in zip(index.search(queries, 7), loaded.search(queries, 7), strict=True):
         assert np.array_equal(mine, theirs)
+
+
+def test_a_gathering_that_ends_as_the_state_is_taken_leaves_every_id_at_its_vector(
+    tmp_path: Path,
+) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    class Slow(FaissIndex):
+        def build(self, ids: np.ndarray, store: object) -> object:
+            begun.set()
+            assert end.wait(20)
+            return super().build(ids, store)
+
+    class EndsFirst(ReadWriteLock):
+        @contextmanager
+        def reading(self) -> Iterator[None]:
+            index._gathering.join()
+            with super().reading():
+                yield
+
+    index = Slow(DIMENSION, exact_limit=50)
+    vectors = Faces(people=60).centres
+    index.add(np.arange(1, 61), vectors, [])
+    index.advance(MARK)
+    assert begun.wait(20)
+    index.remove(np.arange(1, 10))
+    index._lock = EndsFirst()
+    threading.Timer(0.2, end.set).start()
+    faiss_cache.save(index.content(), tmp_path / "c", KEY)
+    loaded = FaissIndex(DIMENSION)
+    faiss_cache.load(loaded, tmp_path / "c", KEY)
+    _, found = loaded.search(vectors[9:], 1)
+    assert found[:, 0].tolist() == list(range(10, 61))
 
 
 def test_bad_caches_are_refused_and_leave_the_index_alone(tmp_path: Path) -> None:

@@ -73,6 +73,42 @@ def test_compare_and_repair_name_what_differs(gallery: Gallery, faces: Faces) ->
     assert compare(gallery, index).whole
 
 
+def test_repair_keeps_what_is_enrolled_before_the_index_is_read(
+    gallery: Gallery, faces: Faces
+) -> None:
+    class Busy(FaissIndex):
+        def ids(self) -> np.ndarray:
+            if gallery.count() == 1:
+                gallery.enroll("late", faces.photos(1, 2))
+                catch_up(gallery, self)
+            return super().ids()
+
+    gallery.enroll("one", faces.photos(0, 3))
+    index = Busy(DIMENSION)
+    assert repair(gallery, index).whole
+    assert len(index) == 5
+
+
+def test_repair_keeps_what_is_enrolled_after_the_gallery_is_read(
+    tmp_path: Path, faces: Faces
+) -> None:
+    class Busy(Gallery):
+        def photo_ids(self) -> np.ndarray:
+            before = super().photo_ids()
+            if self.count() == 1:
+                self.enroll("late", faces.photos(1, 1))
+                catch_up(self, index)
+            return before
+
+    with Busy.open(tmp_path, model_id=MODEL) as gallery:
+        gallery.enroll("one", faces.photos(0, 3))
+        index = open_index(gallery)
+        # Left over from before the gallery was restored; 4 is the next number it gives.
+        index.add(np.array([4, 99]), faces.centres[:2], [])
+        assert repair(gallery, index).surplus == (4, 99)
+        assert index.ids().tolist() == [1, 2, 3, 4]
+
+
 def test_changes_made_while_rebuilding_are_included(gallery: Gallery, faces: Faces) -> None:
     for n in range(5):
         gallery.enroll(f"p{n}", faces.photos(n, 2))

@@ -140,6 +140,8 @@ def test_models_are_never_mixed(gallery: Gallery, faces: Faces, tmp_path: Path) 
     longer = replace(photo, embedding=Embedding(unit(np.ones(128)), MODEL))
     with pytest.raises(BundleMismatch, match="128"):
         gallery.enroll("Bob", [longer])
+    with pytest.raises(BundleMismatch, match="128"):
+        Gallery.open(gallery.folder, model_id=MODEL, dimension=128)
     assert gallery.count() == 1
     with pytest.raises(GalleryError, match="no gallery"):
         Gallery.open(tmp_path / "new")
@@ -190,7 +192,10 @@ def test_followers_see_only_committed_changes(gallery: Gallery, faces: Faces) ->
         assert gallery.head().seq == 0
         assert gallery.changes_since(0) == []
         assert list(gallery.iter_embeddings()) == []
+        assert gallery.photo_ids().tolist() == []
     assert gallery.head().seq == 3
+    gallery.remove_photo("2")
+    assert gallery.photo_ids().tolist() == [1, 3]
 
 
 def test_threads_write_and_read_at_once(gallery: Gallery) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from index.gallery import Gallery
 from model.errors import BundleMismatch, GalleryError, WrongKey
-from tests.index.helpers import MODEL, Faces
+from tests.index.helpers import DIMENSION, MODEL, Faces
 
 KEY = bytes(range(32))
 
@@ -169,6 +169,17 @@ def test_known_people_stop_or_are_skipped(tmp_path: Path) -> None:
         assert sorted(summary(gallery)) == sorted(before)
         with pytest.raises(ValueError, match="overwrite"):
             gallery.import_(file, existing="overwrite")
+
+
+def test_vectors_of_another_length_do_not_spoil_an_empty_gallery(tmp_path: Path) -> None:
+    with Gallery.open(tmp_path / "a", model_id=MODEL) as source:
+        source.enroll("Short", Faces(dimension=8).photos(0))
+        file = source.export(tmp_path / "x")
+    with Gallery.open(tmp_path / "b", model_id=MODEL, dimension=DIMENSION) as target:
+        with pytest.raises(BundleMismatch, match=f"vectors of {DIMENSION} numbers, not of 8"):
+            target.import_(file)
+        assert (target.count(), target.dimension()) == (0, DIMENSION)
+        target.enroll("Ada", Faces().photos(0))
 
 
 def test_other_model_and_newer_format_are_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from index import faiss_cache
+from index.faiss_index import FaissIndex
 from index.fusion import fuse
 from index.gallery import Gallery
 from index.search import PeopleSearch
@@ -143,6 +144,19 @@ def test_cache_is_saved_on_close_and_after_many_changes(
     search.sync()
     search.close()
     assert cache.stat().st_mtime_ns > written
+
+
+def test_a_cache_that_cannot_be_used_is_replaced_although_nothing_changed(
+    search: PeopleSearch,
+) -> None:
+    gallery, cache = search.gallery, search.gallery.folder / "index.cache"
+    search.close()
+    cache.write_bytes(b"damaged")
+    PeopleSearch.open(gallery).close()
+    read = FaissIndex(DIMENSION)
+    faiss_cache.load(read, cache, gallery.cache_key()[0])
+    assert read.mark == gallery.head()
+    assert len(read) == gallery.counts().photos
 
 
 def test_a_cache_that_cannot_be_saved_does_not_fail_the_closing(

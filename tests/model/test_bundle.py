@@ -11,7 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.__main__ import main
 from model.bundle import Bundle, _compact, save_network
+from model.calibration import Calibration
 from model.embedder import Embedder
 from model.errors import BundleError
 from model.preprocess import Preprocessing
@@ -140,6 +142,37 @@ def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
     empty.mkdir()
     saved = small_bundle(empty)
     assert Bundle.load(empty) == saved
+
+
+def calibrated(bundle: Bundle, protocol: str) -> Calibration:
+    rng = np.random.default_rng(0)
+    return Calibration.from_scores(
+        rng.normal(0.6, 0.1, 200), rng.normal(0, 0.1, 900), model_id=bundle.model_id,
+        protocol=protocol, data_fingerprint="f",
+    )  # fmt: skip
+
+
+def test_the_card_says_that_its_rates_are_of_an_earlier_calibration(copied: Path) -> None:
+    bundle = Bundle.load(copied)
+    bundle = bundle.with_card("# small\n\nFine.\n\n| rates |\n", metrics={})
+    calibrations = [calibrated(bundle, protocol) for protocol in ("people\n\nof Rome", "others")]
+    for calibration, protocol in zip(calibrations, ("people of Rome", "others"), strict=True):
+        title, note, *rest = bundle.with_calibration(calibration).card.split("\n\n")
+        assert title == "# small"
+        assert f"`{calibration.id}`, on: {protocol}." in note
+        assert "are of an earlier calibration" in note
+        assert rest == ["Fine.", "| rates |\n"]
+    assert Bundle.load(copied).with_card("# anew\n", metrics={}).card == "# anew\n"
+    untitled = Bundle.load(copied).with_card("", metrics={}).with_calibration(calibrations[0])
+    assert untitled.card.startswith("**Calibrated anew.** Calibration")
+
+
+@pytest.mark.parametrize("words", [["--flip"], ["--name", "x"], ["--input-size", "112"]])
+def test_facenet_brings_its_own_settings(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", "facenet-vggface2", *words, "--out", str(tmp_path / "b")]) == 3
+    assert f"leave out {words[0]}." in capsys.readouterr().err
 
 
 @given(st.lists(st.floats(-100, 100, width=16), min_size=4, max_size=4), st.integers(1, 10))

@@ -237,3 +237,8 @@ def test_what_is_missing_is_said(
     assert "Scores come without names" in capsys.readouterr().err
     assert calibrate(work, *words, "--part", "DevTest") == 3
     assert "LFW's own split" in capsys.readouterr().err
+    for person in "ab":
+        (tmp_path / "blank" / person).mkdir(parents=True)
+        Image.new("RGB", (64, 64)).save(tmp_path / "blank" / person / "1.png")
+    assert calibrate(work, "--bundle", fresh, "--data", str(tmp_path / "blank")) == 3
+    assert f"All 2 photos of {tmp_path / 'blank'} hold no usable face." in capsys.readouterr().err

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,12 @@ def crowd(people: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), labels
 
 
-def run(loss: str, d_prime: float) -> dict[str, object]:
+def run(loss: str, d_prime: float, **options: object) -> dict[str, object]:
     """What ``fit`` leaves behind, as far as the card needs it."""
     figures = {"d_prime": d_prime, "eer": 0.05, "R@1": 0.9}
     return {
         "dataset": "faces", "split": "held_out", "loss": loss, "n": 300, "classes": 20,
+        "loss_options": options,
         "metrics": {
             name: {"value": value, "low": 0.5 * value, "high": 1.1 * value}
             for name, value in figures.items()
@@ -55,7 +57,11 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
         weaknesses={"blur": slices},
         groups=Strangers({"age": slices}, cut_off=0.25),
         folders=Strangers({"group": (*slices, SliceRates("nobody", None, None))}, cut_off=0.125),
-        compared=tuple(run(loss, d) for loss, d in (("pd", 2.0), ("pd", 2.2), ("arcface", 2.1))),
+        compared=(
+            *(run(loss, d) for loss, d in (("pd", 2.0), ("pd", 2.2), ("arcface", 2.1))),
+            run("pd", 3.0, temperature=0.5),
+        ),
+        compared_alike=True,
     )
     facts = {"summary": "S.", "terms": "T.", "caveat": "But.", "making": {"data": "drawn"}}
     facts["groups"] = "Drawn too."
@@ -73,6 +79,14 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert "- **data**: drawn" in card
     assert "| arcface | 1 | 2.10 [1.05, 2.31] | 5.0% [2.5%, 5.5%] | 90.0% [45.0%, 99.0%] |" in card
     assert "| pd | 2 | 2.10 ± 0.14 [1.00, 2.42] | 5.0% ± 0.0% [2.5%, 5.5%] |" in card
+    assert "| pd temperature=0.5 | 1 | 3.00 [1.50, 3.30] |" in card
+    assert "From one start, with one recipe and budget, on faces: held_out." in card
+    assert "over the seeds, and the span of their 95% intervals" in card
+    assert "the gallery stays as it is" in card
+    unknown = write_card(bundle, calibration, replace(figures, compared_alike=False), facts)
+    assert "do not all say whether start, recipe and budget were one" in unknown
+    assert "over the runs" in unknown
+    assert "From one start" not in unknown
     assert "## People never seen\n\nBut.\n" in card
     search = calibration.search_threshold(1_000, 0.01)
     assert f"| 1,000 | {search.threshold:.3f} | extrapolated, not supported |" in card

@@ -170,5 +170,18 @@ def test_ema_against_the_definition() -> None:
 def test_photos_without_a_face_are_refused(tmp_path: Path) -> None:
     (tmp_path / "blank").mkdir()
     Image.new("RGB", (64, 64)).save(tmp_path / "blank" / "1.png")
-    with pytest.raises(FaceError, match="No face was found in any picture of"):
+    with pytest.raises(FaceError, match=r"1 of 1 pictures of .*blank hold no usable face"):
         load_faces([], [], [tmp_path / "blank"], cache=tmp_path / "cache")
+    with pytest.raises(FaceError, match="blank are no aligned crops of 112x112 pixels"):
+        load_faces([], [tmp_path / "blank"], cache=tmp_path / "cache")
+
+
+def test_pictures_that_are_left_out_are_counted(
+    roots: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (64, 64)).save(roots[1] / "small.png")
+    load_faces([roots[0]], [roots[1]], cache=tmp_path / "cache")
+    said = capsys.readouterr().out
+    assert (
+        said == f"2 of 7 pictures of {roots[1]} are no aligned crops of 112x112 pixels: left out\n"
+    )

@@ -150,6 +150,15 @@ def test_batches_are_a_function_of_seed_and_epoch() -> None:
     assert len(set(plain)) == len(plain) == 80
 
 
+def test_a_batch_has_pairs_of_both_kinds() -> None:
+    labels = np.repeat(np.arange(3), [4, 4, 1])
+    assert len(set(labels[epoch_batches(labels, 8, 4, 0, 0)[0]])) == 2
+    with pytest.raises(UsageError, match="--batch 8 or more"):
+        epoch_batches(labels, 7, 4, 0, 0)
+    with pytest.raises(UsageError, match="only one class has two"):
+        epoch_batches(labels[4:][labels[4:] != 1].repeat(2), 8, 4, 0, 0)
+
+
 def test_class_means_are_means() -> None:
     features, labels = blobs()
     net = Head(features.shape[1], 5)

@@ -97,6 +97,18 @@ def test_checkpoint_older_than_a_field_of_the_recipe_is_resumed(tmp_path: Path) 
         make_job(tmp_path, epochs=1, loss_weight=2.0).load()
 
 
+def test_another_number_of_processes_is_not_resumed(tmp_path: Path) -> None:
+    make_job(tmp_path, epochs=1).save()
+    job = make_job(tmp_path, epochs=1)
+    job.world = 2
+    with pytest.raises(ValueError, match="another number of processes"):
+        job.load()
+    state = checkpoint.load(tmp_path / "last.pt")
+    del state["settings"]["number of processes"]
+    checkpoint.save(tmp_path / "last.pt", state)
+    job.load()
+
+
 @pytest.fixture(scope="module")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Ten people of coloured noise, six aligned pictures each."""

@@ -175,6 +175,21 @@ def test_intervals_of_a_wholly_collapsed_network() -> None:
     assert 0.1 < ties["low"] < ties["value"] < ties["high"] < 0.6
 
 
+def test_without_queries_retrieval_has_neither_value_nor_interval() -> None:
+    vectors, _ = cloud(12)
+    entry = metrics.evaluate(vectors, np.arange(12), replicates=20)["metrics"]["R@1"]
+    assert np.isnan(entry["value"])
+    assert "low" not in entry
+
+
+def test_draws_without_queries_say_nothing_of_retrieval() -> None:
+    """One person of eight can ask, and always hits: often drawn away, but never missed."""
+    vectors = np.eye(8, dtype=np.float32)[[0, *range(8)]]
+    labels = np.array([0, *range(8)])
+    entry = metrics.evaluate(vectors, labels, replicates=100)["metrics"]["R@1"]
+    assert entry["value"] == entry["low"] == entry["high"] == 1
+
+
 @given(st.integers(0, 10_000), st.integers(2, 7))
 @settings(deadline=None, max_examples=80)
 def test_equal_errors_lie_where_the_rates_cross(seed: int, bins: int) -> None:

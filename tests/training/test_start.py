@@ -81,6 +81,39 @@ def test_a_split_that_leaves_nothing_to_choose_by_is_refused(people: Path) -> No
         task.embeddings(nn.Identity(), "test")
 
 
+def test_a_bundle_is_not_measured_on_an_empty_part(
+    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = small_bundle(tmp_path / "small")
+    words = ["--bundle", str(bundle.path), "--dataset", "celeba", "--data", str(people)]
+    where = ["--cache", str(people / "cache"), "--out", str(tmp_path / "out")]
+    assert main(["evaluate", *words, "--split", "paper", *where]) == 3
+    assert "nothing is left for test" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--boxes"], ["--stored", "64"]])
+def test_photos_of_people_are_neither_cut_nor_stored_otherwise(
+    words: list[str], people: Path
+) -> None:
+    with pytest.raises(UsageError, match=f"{words[0]} is for other pictures"):
+        make_task(arguments("--data", str(people), "--cache", str(people / "cache"), *words))
+
+
+def test_crops_of_another_size_are_counted_and_named(
+    people: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data", str(people), "--cache", str(people / "cache")]
+    photos = sorted(people.rglob("*.png"))
+    Image.new("RGB", (64, 64)).save(photos[0])
+    make_task(arguments(*words))
+    said = "photos are no aligned crops of 112x112 pixels"
+    assert f"1 of 16 {said}: left out" in capsys.readouterr().out
+    for photo in photos:
+        Image.new("RGB", (64, 64)).save(photo)
+    with pytest.raises(DatasetError, match=f"16 of 16 {said}"):
+        make_task(arguments(*words))
+
+
 def test_a_benchmark_without_pictures_is_a_sentence(
     people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

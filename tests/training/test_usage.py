@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import torch
 
 from training import compare, distributed, fit, reproduce
 from training.__main__ import main
+from training.compared import read_compared, title
 from training.datasets.table import Table
 from training.errors import UsageError
 from training.recipe import Recipe
@@ -42,6 +43,19 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", "--epochs", "0"], "epochs 0"),
         (["fit", *TINY, "--loss-weight", "-1"], "loss weight is -1"),
         (["fit", *TINY, "--loss-weight", "0"], "nothing to train with"),
+        (["compare", *TINY, "--loss-weight", "0"], "nothing to train with"),
+        (["reproduce", "batch_size", "--loss-weight", "0"], "nothing to train with"),
+        (["fit", *TINY, "--lr", "-1"], "lr is -1.0; it must be 0 or more"),
+        (["fit", *TINY, "--seed", "-1"], "seed is -1"),
+        (["fit", *TINY, "--clip", "0"], "clip is 0.0"),
+        (["fit", *TINY, "--ema", "1"], "ema is 1.0"),
+        (["fit", *TINY, "--loss", "d", "--batch", "4"], "choose --batch 8 or more"),
+        (["fit", *TINY, "--keep-faces", "x"], "--keep-faces needs --keep-teacher"),
+        (["fit", *TINY, "--keep-photos", "x"], "--keep-photos needs --keep-teacher"),
+        (["fit", *TINY, "--keep-weight", "1"], "--keep-weight needs --keep-teacher"),
+        (["evaluate", "--run", "x", "--dataset", "cub"], "leave out --dataset"),
+        (["evaluate", "--run", "x", "--data", "y", "--split", "paper"], "out --data, --split"),
+        (["calibrate", "--check", "x", "--data", "y", "--groups", "z"], "--groups is for"),
         (["fit", *TINY, "--loss-option", "temprature=2"], "did you mean 'temperature'"),
         (["fit", *TINY, "--loss-option", "temperature=-1"], "must be positive"),
         (["fit", *TINY, "--loss-option", "temperature=warm"], "'temperature': 'warm'"),
@@ -55,6 +69,12 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["distill", "--teacher", "x", "--spare", "a:0.1,b:1"], "--spare a:0.1,b:1 is not like"),
         (["distill", "--teacher", "x", "--spare", "a:0.1,a:0.2"], "--spare names 'a' twice"),
         (["distill", "--teacher", "x", "--stages", "16:9"], "at least 32 pixels"),
+        (["distill", "--teacher", "x", "--stages", "64:99,96:9"], "a batch of 64 images"),
+        (["distill", "--teacher", "x", "--settle", "1"], "settle is 1.0"),
+        (["distill", "--teacher", "x", "--settle", "-0.1"], "settle is -0.1"),
+        (["distill", "--teacher", "x", "--decay", "1.5"], "decay is 1.5"),
+        (["distill", "--teacher", "x", "--lr", "0"], "lr is 0.0"),
+        (["distill", "--teacher", "x", "--seed", "-1"], "seed is -1"),
         (["fit", *TINY, "--frozen", "--keep-teacher", "x"], "--keep-teacher needs pictures"),
         (["publish", *PUBLISH, "--facts", "no.json"], "no file no.json"),
     ],
@@ -69,11 +89,19 @@ def test_settings_that_cannot_be_used(
 
 
 @pytest.mark.parametrize(
-    "words", [["--dim", "0"], ["--seeds", "-1"], ["--tune", "fast"], ["--size", "big"]]
+    "words",
+    [
+        ["compare", "--dim", "0"],
+        ["compare", "--seeds", "-1"],
+        ["compare", "--tune", "fast"],
+        ["compare", "--size", "big"],
+        ["fit", "--patience", "-1"],
+        ["fit", "--checkpoint-every", "-1"],
+    ],
 )
 def test_words_that_are_no_such_number(words: list[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["compare", "--dataset", "cub", *words, "--out", str(tmp_path)])
+        main([*words, "--dataset", "cub", "--out", str(tmp_path)])
     assert stop.value.code == 2
 
 
@@ -113,8 +141,11 @@ def test_resuming_with_another_recipe(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "another lr" in capsys.readouterr().err
 
 
-def test_resuming_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["fit", *TINY, "--out", str(tmp_path)]
+def test_resuming_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fit, "keep_teacher", lambda *_: None)
+    command = ["fit", *TINY, "--keep-teacher", "teacher", "--out", str(tmp_path)]
     assert main(command) == 0
     config = (tmp_path / "config.json").read_text()
     for words, differs in (
@@ -122,6 +153,7 @@ def test_resuming_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["--loss-option", "temperature=0.5"], "options"),
         (["--dim", "5"], "dim"),
         (["--proxy-init", "class_mean"], "proxy_init"),
+        (["--keep-teacher", "other"], "keep_teacher"),
         (["--keep-weight", "0.5"], "keep_weight"),
         (["--keep-faces", "others"], "keep_faces"),
         (["--keep-photos", "others"], "keep_photos"),
@@ -130,6 +162,33 @@ def test_resuming_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert f"another {differs}:" in capsys.readouterr().err
     assert (tmp_path / "config.json").read_text() == config
     assert main([*command, "--resume"]) == 0
+
+
+def test_patience_that_comes_after_the_best_epoch_keeps_the_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["fit", *TINY, "--out", str(tmp_path)]
+    (tmp_path / "best.pt").write_bytes(b"of an earlier run")
+    assert main(command) == 0
+    assert main([*command, "--resume", "--patience", "1"]) == 0
+    assert "kept the last epoch" in capsys.readouterr().out
+
+
+def test_seeds_are_counted_from_the_one_that_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*TINY, "--losses", "pd", "--seed", "5", "--seeds", "2", "--tune", "1e-3"]
+    assert main(["compare", *words, "--out", str(tmp_path / "compare")]) == 0
+    monkeypatch.setattr(reproduce, "make_task", compare.make_task)
+    words = ["batch_size", "--epochs", "1", "--seed", "5", "--seeds", "2"]
+    assert main(["reproduce", *words, "--out", str(tmp_path)]) == 0
+    folders = {
+        "compare/pd-5": 5, "compare/pd-6": 6, "compare/tune/pd-0.001": 5,
+        "batch_size/bs32/5": 5, "batch_size/bs32/6": 6,
+    }  # fmt: skip
+    for folder, seed in folders.items():
+        result = json.loads((tmp_path / folder / "results.json").read_text())
+        assert result["recipe"]["seed"] == seed
 
 
 def test_patience_needs_pairs_on_val(
@@ -201,7 +260,16 @@ def test_runs_that_are_not_to_be_compared_are_refused_before_measuring(
 ) -> None:
     (tmp_path / "facts.json").write_text('{"summary": "", "terms": "", "making": {}}')
     whole = {"dataset": "a", "split": "s", "loss": "pd", "n": 1, "classes": 1, "metrics": {}}
-    runs = {"one": whole, "other": {**whole, "split": "t"}, "less": {"loss": "pd"}}
+    told = {**whole, "init": "here", "recipe": asdict(Recipe()), "loss_options": {}, "dim": 4}
+    runs = {
+        "one": whole,
+        "other": {**whole, "split": "t"},
+        "less": {"loss": "pd"},
+        "told": told,
+        "again": told,
+        "elsewhere": {**told, "init": "there"},
+        "faster": {**told, "recipe": asdict(Recipe(lr=1, seed=1)), "dim": 5},
+    }
     for name, result in runs.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "results.json").write_text(json.dumps(result))
@@ -210,9 +278,30 @@ def test_runs_that_are_not_to_be_compared_are_refused_before_measuring(
         (["none"], "no finished run"),
         (["less"], "lacks dataset, split, n"),
         (["one", "other"], "another split"),
+        (["one", "one"], "the same seed"),
+        (["one", "told", "again"], "again is pd with the same seed as"),
+        (["one", "told", "elsewhere"], "another init than"),
+        (["told", "faster"], "another dim, lr than"),
     ):
         assert main([*words, "--compared", *(str(tmp_path / name) for name in names)]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_runs_that_differ_in_loss_and_seed_are_compared_as_far_as_they_say(tmp_path: Path) -> None:
+    variants = (
+        ["--seed", "0"], ["--seed", "1"], ["--loss", "arcface"],
+        ["--loss-option", "temperature=0.5"],
+    )  # fmt: skip
+    runs = [tmp_path / str(number) for number in range(len(variants))]
+    for run, words in zip(runs, variants, strict=True):
+        assert main(["fit", *TINY, *words, "--out", str(run)]) == 0
+    results, alike = read_compared(runs)
+    assert alike
+    assert list(map(title, results)) == ["pd", "pd", "arcface", "pd temperature=0.5"]
+    older = json.loads((runs[0] / "results.json").read_text())
+    del older["init"]
+    (runs[0] / "results.json").write_text(json.dumps(older))
+    assert read_compared(runs) == (results, False)
 
 
 def test_groups_are_looked_for_before_anything_is_measured(
