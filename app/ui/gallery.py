@@ -63,7 +63,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
     with gr.Row(visible=False) as turning:
         earlier = gr.Button("Previous", elem_id="gallery-earlier")
         later = gr.Button("Next", elem_id="gallery-later")
-    with gr.Accordion("Export and import", open=False, elem_id="gallery-transfer"):
+    with gr.Accordion("Export and import", open=False, elem_id="gallery-transfer") as transfer:
         gr.HTML(
             '<p class="fv-lead">An export holds names, consent notes, face vectors and '
             "thumbnails. Keep it as safe as the gallery itself.</p>",
@@ -89,6 +89,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
             turning: gr.update(visible=more or place > 0),
             earlier: gr.update(interactive=place > 0),
             later: gr.update(interactive=more),
+            transfer: gr.update(visible=mine.allowed("admin")),
         }, people
 
     def refresh(words: str, chosen: str | None, place: int, request: gr.Request) -> dict[Any, Any]:
@@ -120,8 +121,8 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
             confirm: gr.update(visible=False),
         }
 
-    outputs = [listing, start, turning, earlier, later, person, details, tools, new_name, other,
-               photo, confirm]  # fmt: skip
+    outputs = [listing, start, turning, earlier, later, transfer, person, details, tools, new_name,
+               other, photo, confirm]  # fmt: skip
     state = [query, person, start]
 
     def show(words: str, chosen: str | None, place: int, request: gr.Request) -> dict[Any, Any]:

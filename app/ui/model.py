@@ -35,7 +35,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
     measured = gr.HTML("", apply_default_css=False, elem_id="model-calibration", js_on_load=None)
     with gr.Accordion("Model card", open=False, elem_id="model-card"):
         card = gr.Markdown("")
-    with gr.Accordion("Calibrate on my own photos", open=False, elem_id="model-own"):
+    with gr.Accordion("Calibrate on my own photos", open=False, elem_id="model-own") as measuring:
         gr.HTML(_HELP, apply_default_css=False, js_on_load=None)
         with gr.Row(elem_classes="fv-controls"):
             file = gr.File(
@@ -60,10 +60,12 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
         try:
             mine = acting(service, request)
             info = mine.model_info()
+            admin = mine.allowed("admin")
             answer = {
                 facts: model_cards.facts_card(info),
                 card: model_cards.with_pictures(info.card, settings.bundle),
-                folder: _folders(settings, mine.allowed("admin")),
+                measuring: gr.update(visible=admin),
+                folder: _folders(settings, admin),
             }
         except Exception as error:
             return {facts: explain(error)}
@@ -121,7 +123,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
     def call_off(request: gr.Request) -> None:
         stops.stop(request.session_hash)
 
-    shown = [facts, measured, card, folder]
+    shown = [facts, measured, card, measuring, folder]
     page.load(show, None, shown, show_progress="hidden", **QUIET)
     own.select(show, None, shown, show_progress="hidden", **QUIET)
     start.click(

@@ -17,6 +17,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -337,13 +338,27 @@ def test_folders_on_the_server_are_listed_for_admins_only(
     keys = KeyStore(service.settings.keys_file)
     users = {scope: keys.login(scope, keys.add(scope, scope)) for scope in ("enroll", "admin")}
 
-    def folders(scope: auth.Scope) -> dict:
-        shown = handler(page, "model", "show")(Namespace(username=users[scope]))
-        return next(value for each, value in shown.items() if each.elem_id == "model-folder")
+    def shown(scope: auth.Scope) -> dict:
+        values = handler(page, "model", "show")(Namespace(username=users[scope]))
+        return {each.elem_id: value for each, value in values.items()}
 
-    assert "choices" not in folders("enroll")
-    assert folders("enroll")["visible"] is False
-    assert folders("admin")["choices"] == [("All of own", "."), "Ann"]
+    assert "choices" not in shown("enroll")["model-folder"]
+    assert shown("enroll")["model-folder"]["visible"] is False
+    assert shown("enroll")["model-own"]["visible"] is False
+    assert shown("admin")["model-folder"]["choices"] == [("All of own", "."), "Ann"]
+    assert shown("admin")["model-own"]["visible"] is True
+
+
+def test_an_export_is_hidden_from_and_refused_to_all_but_admins(service: FaceService) -> None:
+    page = build(service, service.settings)
+    keys = KeyStore(service.settings.keys_file)
+    for scope, allowed in (("enroll", False), ("admin", True)):
+        request = Namespace(username=keys.login(scope, keys.add(scope, scope)))
+        shown = handler(page, "gallery", "show")("", None, 0, request)
+        (transfer,) = (shown[each] for each in shown if each.elem_id == "gallery-transfer")
+        assert transfer["visible"] is allowed
+        answer = "".join(map(str, handler(page, "gallery", "do_export")(request).values()))
+        assert ("needs 'admin'" in unescape(answer)) is not allowed
 
 
 def test_stopping_reaches_only_the_own_session() -> None:
