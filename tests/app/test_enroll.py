@@ -208,10 +208,10 @@ def test_an_outage_ends_the_run_and_the_next_one_goes_on(
     report = tmp_path / "report.csv"
     original = PeopleSearch.sync
 
-    def away_after_the_first_person(self: PeopleSearch) -> int:
+    def away_after_the_first_person(self: PeopleSearch, **options: bool) -> int:
         if self.gallery.count():
             raise IndexUnavailable("The engine is away.")
-        return original(self)
+        return original(self, **options)
 
     with monkeypatch.context() as outage:
         outage.setattr(PeopleSearch, "sync", away_after_the_first_person)
