@@ -116,8 +116,7 @@ def _unseen(figures: Figures) -> str:
     unseen = figures.unseen
     accuracy = f"{figures.view2_accuracy:.2%} ± {figures.view2_standard_error:.2%}"
     rows = [("View 2, accuracy", accuracy)]
-    rates = {key: key.replace("fnmr@", "FNMR at FMR ") for key in unseen["metrics"] if "@0" in key}
-    for key, name in (_COMPARED | rates).items():
+    for key, name in (_COMPARED | _misses(unseen["metrics"])).items():
         entry = unseen["metrics"][key]
         text = "not supported by this sample"
         if entry is not None:
@@ -229,10 +228,13 @@ def _compared(runs: tuple[Mapping[str, Any], ...], alike: bool) -> list[str]:
     if not runs:
         return []
     first = runs[0]
+    misses = _misses(first["metrics"])
+    supported = {key: misses[key] for key in misses if all(run["metrics"].get(key) for run in runs)}
+    columns = _COMPARED | supported
     rows = []
     for loss in sorted(set(map(title, runs))):
         same = [run["metrics"] for run in runs if title(run) == loss]
-        cells = [_spread([each[name] for each in same], name) for name in _COMPARED]
+        cells = [_spread([each[name] for each in same], name) for name in columns]
         rows.append((loss, str(len(same)), *cells))
     which, claim = "seeds", "From one start, with one recipe and budget"
     if not alike:
@@ -246,8 +248,13 @@ def _compared(runs: tuple[Mapping[str, Any], ...], alike: bool) -> list[str]:
     return [
         "## Losses compared",
         intro,
-        _table(("loss", which, *_COMPARED.values()), rows),
+        _table(("loss", which, *columns.values()), rows),
     ]
+
+
+def _misses(metrics: Mapping[str, Any]) -> dict[str, str]:
+    """The miss rates among the figures, with the titles of their columns."""
+    return {key: key.replace("fnmr@", "FNMR at FMR ") for key in metrics if "fnmr@" in key}
 
 
 def _spread(entries: list[Mapping[str, float]], name: str) -> str:

@@ -1,4 +1,7 @@
-"""Runs of ``fit`` that differ in loss and seed only, for the table of a card."""
+"""Runs of ``fit`` that differ in loss and seed only, for the table of a card.
+
+A run with ``--loss-weight 0`` is the control: what the same steps do without any loss.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ ALIKE = (
     "dataset", "split", "init", "recipe", "budget", "pooling", "dim", "proxy_init",
     "keep_teacher", "keep_faces", "keep_photos", "keep_weight",
 )  # fmt: skip
+CONTROL = "none, the teacher's term alone"
 
 
 def read_compared(runs: Sequence[Path]) -> tuple[tuple[dict[str, Any], ...], bool]:
@@ -34,13 +38,16 @@ def read_compared(runs: Sequence[Path]) -> tuple[tuple[dict[str, Any], ...], boo
             )
         if title(result) == title(its) and _seed(run, result) == _seed(other, its):
             raise UsageError(f"{other} is {title(its)} with the same seed as {run}: leave one out.")
-    told = [{name: result[name] for name in (*NEEDED, "loss_options")} for result in results]
-    return tuple(told), all(name in result for result in results for name in ALIKE)
+    names = (*NEEDED, "loss_options", "loss_weight")
+    told = tuple({name: result[name] for name in names} for result in results)
+    return told, all(name in result for result in results for name in ALIKE)
 
 
 def title(result: Mapping[str, Any]) -> str:
-    """The loss of a run with its options, such as ``pd temperature=0.5``."""
-    options = result.get("loss_options", {})
+    """The loss of a run with its options, such as ``pd temperature=0.5``, or :data:`CONTROL`."""
+    if result["loss_weight"] == 0:
+        return CONTROL
+    options = result["loss_options"]
     return " ".join([result["loss"], *(f"{name}={options[name]}" for name in sorted(options))])
 
 
@@ -51,13 +58,16 @@ def _read(run: Path) -> dict[str, Any]:
     result = json.loads(file.read_text(encoding="utf-8"))
     if missing := [name for name in NEEDED if name not in result]:
         raise UsageError(f"{file} is not of fit: it lacks {', '.join(missing)}.")
-    return {"loss_options": {}, **result}
+    weight = result.get("recipe", {}).get("loss_weight", 1.0)
+    return {"loss_options": {}, "loss_weight": weight, **result}
 
 
 def _common(result: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """What has to be alike in two runs, of all that both say."""
     both = {name: result[name] for name in ALIKE if name in result and name in other}
-    recipe = {name: value for name, value in both.get("recipe", {}).items() if name != "seed"}
+    control = 0 in (result["loss_weight"], other["loss_weight"])
+    aside = {"seed", "loss_weight"} if control else {"seed"}
+    recipe = {name: value for name, value in both.get("recipe", {}).items() if name not in aside}
     return {**both, "recipe": recipe}
 
 

@@ -23,12 +23,12 @@ def crowd(people: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), labels
 
 
-def run(loss: str, d_prime: float, **options: object) -> dict[str, object]:
+def run(loss: str, d_prime: float, weight: float = 1.0, **options: object) -> dict[str, object]:
     """What ``fit`` leaves behind, as far as the card needs it."""
-    figures = {"d_prime": d_prime, "eer": 0.05, "R@1": 0.9}
+    figures = {"d_prime": d_prime, "eer": 0.05, "R@1": 0.9, "fnmr@0.01": 0.2}
     return {
         "dataset": "faces", "split": "held_out", "loss": loss, "n": 300, "classes": 20,
-        "loss_options": options,
+        "loss_options": options, "loss_weight": weight,
         "metrics": {
             name: {"value": value, "low": 0.5 * value, "high": 1.1 * value}
             for name, value in figures.items()
@@ -60,6 +60,7 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
         compared=(
             *(run(loss, d) for loss, d in (("pd", 2.0), ("pd", 2.2), ("arcface", 2.1))),
             run("pd", 3.0, temperature=0.5),
+            run("pd", 1.0, weight=0.0),
         ),
         compared_alike=True,
     )
@@ -77,7 +78,9 @@ def test_every_figure_of_the_card_is_a_measured_one(bundle: Bundle) -> None:
     assert "| nobody |  | none |" in card
     assert "calls 12% cut off. Drawn too.\n\n| by group | FMR | pairs |" in card
     assert "- **data**: drawn" in card
+    assert "| loss | seeds | d' | EER | rank-1 retrieval | FNMR at FMR 0.01 |" in card
     assert "| arcface | 1 | 2.10 [1.05, 2.31] | 5.0% [2.5%, 5.5%] | 90.0% [45.0%, 99.0%] |" in card
+    assert "| none, the teacher's term alone | 1 | 1.00 [0.50, 1.10] |" in card
     assert "| pd | 2 | 2.10 ± 0.14 [1.00, 2.42] | 5.0% ± 0.0% [2.5%, 5.5%] |" in card
     assert "| pd temperature=0.5 | 1 | 3.00 [1.50, 3.30] |" in card
     assert "From one start, with one recipe and budget, on faces: held_out." in card

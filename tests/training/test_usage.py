@@ -13,7 +13,7 @@ import torch
 
 from training import compare, distributed, fit, reproduce
 from training.__main__ import main
-from training.compared import read_compared, title
+from training.compared import CONTROL, read_compared, title
 from training.datasets.table import Table
 from training.errors import UsageError
 from training.recipe import Recipe
@@ -269,6 +269,8 @@ def test_runs_that_are_not_to_be_compared_are_refused_before_measuring(
         "again": told,
         "elsewhere": {**told, "init": "there"},
         "faster": {**told, "recipe": asdict(Recipe(lr=1, seed=1)), "dim": 5},
+        "weaker": {**told, "recipe": asdict(Recipe(loss_weight=0.5))},
+        "control": {**told, "recipe": asdict(Recipe(loss_weight=0))},
     }
     for name, result in runs.items():
         (tmp_path / name).mkdir()
@@ -282,6 +284,9 @@ def test_runs_that_are_not_to_be_compared_are_refused_before_measuring(
         (["one", "told", "again"], "again is pd with the same seed as"),
         (["one", "told", "elsewhere"], "another init than"),
         (["told", "faster"], "another dim, lr than"),
+        (["told", "weaker"], "another loss_weight than"),
+        (["control", "faster"], "another dim, lr than"),
+        (["control", "told", "control"], "the same seed"),
     ):
         assert main([*words, "--compared", *(str(tmp_path / name) for name in names)]) == 2
         assert said in capsys.readouterr().err
@@ -298,6 +303,13 @@ def test_runs_that_differ_in_loss_and_seed_are_compared_as_far_as_they_say(tmp_p
     results, alike = read_compared(runs)
     assert alike
     assert list(map(title, results)) == ["pd", "pd", "arcface", "pd temperature=0.5"]
+    control = json.loads((runs[0] / "results.json").read_text())
+    control["recipe"]["loss_weight"] = 0.0
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "results.json").write_text(json.dumps(control))
+    beside, alike = read_compared([*runs, tmp_path / "control"])
+    assert alike
+    assert title(beside[-1]) == CONTROL
     older = json.loads((runs[0] / "results.json").read_text())
     del older["init"]
     (runs[0] / "results.json").write_text(json.dumps(older))
