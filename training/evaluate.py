@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,45 +34,91 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_task_arguments(parser)
     parser.add_argument("--run", type=Path, help="folder of a fit; brings its own settings")
     parser.add_argument("--bundle", type=Path, help="a bundle, measured on --dataset")
+    parser.add_argument("--against", type=Path, metavar="BUNDLE",
+                        help="another bundle, to say how far --bundle differs from it")  # fmt: skip
     parser.add_argument("--part", default="test", choices=["train", "val", "test"])
     parser.add_argument("--replicates", type=int, default=200, help="bootstrap samples")
     parser.add_argument("--out", type=Path, help="folder of the report; default is the run's")
 
 
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is measured.
+
+    Attributes:
+        name: Of the run or the bundle.
+        task: The data.
+        vectors: Embeddings of the part that is measured.
+        out: Folder of the report.
+        names: What :attr:`before` and :attr:`vectors` are called.
+        before: Embeddings of the same photos to hold them against.
+        history: Rows of ``metrics.csv``.
+        bundle: None for a run.
+    """
+
+    name: str
+    task: Task
+    vectors: np.ndarray
+    out: Path
+    names: tuple[str, str] = ("before training", "after training")
+    before: np.ndarray | None = None
+    history: Sequence[Mapping[str, float]] = ()
+    bundle: Bundle | None = None
+
+
 def run(args: argparse.Namespace) -> int:
     if (args.run is None) == (args.bundle is None):
         raise FaceError("Give either --run (a folder of fit) or --bundle with --dataset.")
-    if args.run is not None:
-        if given := _task_options(args):
-            raise UsageError(f"--run brings its own settings: leave out {', '.join(given)}.")
-        settings = config(args.run)
-        task = make_task(settings)
-        vectors, before = _of_run(task, settings, args.run, args.part)
-        name, out, history = args.run.name, args.out or args.run, read_csv(args.run / "metrics.csv")
-    else:
-        task = make_task(args)
-        task.require(args.part)
-        bundle = Bundle.load(args.bundle)
-        rows = getattr(task.split, args.part)
-        vectors = embed_crops(Embedder(bundle), task.images, rows)
-        name, out, before, history = bundle.name, args.out or Path("runs/evaluate"), None, []
+    if args.against is not None and args.bundle is None:
+        raise UsageError("--against needs --bundle; a run is held against its own start.")
+    subject = _of_bundle(args) if args.run is None else _of_run(args)
+    task, out = subject.task, subject.out
     rows = getattr(task.split, args.part)
     labels = task.table.labels[rows]
-    report = metrics.evaluate(vectors, labels, replicates=args.replicates)
+    report = metrics.evaluate(
+        subject.vectors, labels, against=subject.before, replicates=args.replicates
+    )
     where = f"{task.table.name}, {task.split.describe(task.table)}, {args.part} part"
     out.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"model": name, "data": where, **report}
-    if task.table.name == "lfw" and args.bundle is not None:
-        result["view2"] = _view2(args, bundle)
+    result: dict[str, Any] = {"model": subject.name, "data": where, **report}
+    if subject.before is not None:
+        result["against"] = subject.names[0]
+    if task.table.name == "lfw" and subject.bundle is not None:
+        result["view2"] = _view2(args, subject.bundle)
     (out / f"evaluation-{args.part}.json").write_text(json.dumps(result, indent=1))
     page = evaluation_page(
-        name, f"{where}; n = {len(rows):,}", images=task.images[rows], labels=labels,
-        after=vectors, before=before, history=history, report=report,
+        subject.name, f"{where}; n = {len(rows):,}", images=task.images[rows], labels=labels,
+        after=subject.vectors, before=subject.before, names=subject.names,
+        history=subject.history, report=report,
     )  # fmt: skip
     page.write(out / "report.html")
-    _distributions(out, before, vectors, labels)
-    print(f"{where}, n = {len(rows):,}\n{summary(report)}\nreport: {out / 'report.html'}")
+    _distributions(subject, labels)
+    print(f"{where}, n = {len(rows):,}\n{summary(report['metrics'])}")
+    if subject.before is not None:
+        print(f"less {subject.names[0]}: {summary(report['difference'], '+.4f')}")
+    print(f"report: {out / 'report.html'}")
     return 0
+
+
+def _of_bundle(args: argparse.Namespace) -> Subject:
+    task = make_task(args)
+    task.require(args.part)
+    bundle = Bundle.load(args.bundle)
+    rows = getattr(task.split, args.part)
+    subject = Subject(
+        bundle.name, task, embed_crops(Embedder(bundle), task.images, rows),
+        args.out or Path("runs/evaluate"), bundle=bundle,
+    )  # fmt: skip
+    if args.against is None:
+        return subject
+    other = Bundle.load(args.against)
+    if other.model_id == bundle.model_id:
+        raise UsageError(f"{args.against} holds the very model of {args.bundle}.")
+    return replace(
+        subject,
+        names=(f"{other.name} ({other.model_id})", f"{bundle.name} ({bundle.model_id})"),
+        before=embed_crops(Embedder(other), task.images, rows),
+    )
 
 
 def _task_options(args: argparse.Namespace) -> list[str]:
@@ -92,15 +140,19 @@ def config(run: Path) -> argparse.Namespace:
     return argparse.Namespace(**settings)
 
 
-def _of_run(
-    task: Task, settings: argparse.Namespace, run: Path, part: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _of_run(args: argparse.Namespace) -> Subject:
     """Embeddings after training, and before it: the same seed gives the same fresh network."""
+    if given := _task_options(args):
+        raise UsageError(f"--run brings its own settings: leave out {', '.join(given)}.")
+    settings = config(args.run)
+    task = make_task(settings)
     torch.manual_seed(recipe_of(settings).seed)
     net: nn.Module = task.network(settings.dim)
-    before, _ = task.embeddings(net, part)
-    net.load_state_dict(checkpoint.load(run / "net.pt")["net"])
-    return task.embeddings(net, part)[0], before
+    before, _ = task.embeddings(net, args.part)
+    net.load_state_dict(checkpoint.load(args.run / "net.pt")["net"])
+    after, _ = task.embeddings(net, args.part)
+    history = read_csv(args.run / "metrics.csv")
+    return Subject(args.run.name, task, after, args.out or args.run, before=before, history=history)
 
 
 def _view2(args: argparse.Namespace, bundle: Bundle) -> dict[str, Any]:
@@ -119,13 +171,10 @@ def _view2(args: argparse.Namespace, bundle: Bundle) -> dict[str, Any]:
     return {"accuracy": accuracy, "standard_error": error, "pairs": 6000, "lost": int(lost.sum())}
 
 
-def _distributions(
-    out: Path, before: np.ndarray | None, after: np.ndarray, labels: np.ndarray
-) -> None:
-    named = {"before training": before, "after training": after}
+def _distributions(subject: Subject, labels: np.ndarray) -> None:
     samples = {
         name: metrics.pair_scores(vectors, labels)
-        for name, vectors in named.items()
+        for name, vectors in zip(subject.names, (subject.before, subject.vectors), strict=True)
         if vectors is not None
     }
-    (out / "distributions.png").write_bytes(png(plots.score_histograms(samples)))
+    (subject.out / "distributions.png").write_bytes(png(plots.score_histograms(samples)))

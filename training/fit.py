@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -138,19 +139,20 @@ def finish(task: Task, job: Job, args: argparse.Namespace) -> dict[str, Any]:
             card=f"# {args.out.name}\n\nTrained on {task.table.name} with {args.loss}.\n",
             provenance={"fit": asdict(job.recipe), "loss": args.loss, "data": task.table.name},
         )  # fmt: skip
-    print(f"{task.table.name}, {task.split.name}, test, n = {report['n']:,}: {summary(report)}")
+    print(f"{task.table.name}, {task.split.name}, test, n = {report['n']:,}: ", end="")
+    print(summary(report["metrics"]))
     return result
 
 
-def summary(report: dict[str, Any]) -> str:
-    """``R@1 0.512 [0.500, 0.530], ...`` of a report of :func:`training.metrics.evaluate`."""
+def summary(entries: Mapping[str, Any], style: str = ".4f") -> str:
+    """``R@1 0.512 [0.500, 0.530], ...`` of the figures of :func:`training.metrics.evaluate`."""
     parts = []
-    for name, entry in report["metrics"].items():
+    for name, entry in entries.items():
         if entry is None:
             parts.append(f"{name} not supported by n")
         elif "low" in entry:
-            low, high = entry["low"], entry["high"]
-            parts.append(f"{name} {entry['value']:.4f} [{low:.4f}, {high:.4f}]")
+            interval = f"[{entry['low']:{style}}, {entry['high']:{style}}]"
+            parts.append(f"{name} {entry['value']:{style}} {interval}")
         else:
-            parts.append(f"{name} {entry['value']:.4f}")
+            parts.append(f"{name} {entry['value']:{style}}")
     return ", ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,47 +66,97 @@ def ten_fold(scores: np.ndarray, same: np.ndarray, fold: np.ndarray) -> tuple[fl
     return float(np.mean(accuracies)), float(np.std(accuracies, ddof=1) / np.sqrt(len(accuracies)))
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Figures of one network on one sample.
+
+    Attributes:
+        counts: How many photos, people, queries and pairs they rest on.
+        values: Each figure; None where the sample does not support it.
+        draws: The same with people drawn anew, ``(replicates,)`` each. The same seed draws the same
+            people whatever the network, so draws of two networks may be subtracted one by one.
+    """
+
+    counts: dict[str, int]
+    values: dict[str, float | None]
+    draws: dict[str, np.ndarray]
+
+
 def evaluate(
-    embeddings: np.ndarray, labels: np.ndarray, *, replicates: int = 200, seed: int = 0
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    *,
+    against: np.ndarray | None = None,
+    replicates: int = 200,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Everything at once, ready for JSON.
 
     Args:
         embeddings: float32 ``(N, D)`` unit vectors.
         labels: ``(N,)``.
+        against: The same photos by another network, to be subtracted.
         replicates: Bootstrap samples of identities; 0 for no intervals.
         seed: Of the bootstrap.
 
     Returns:
-        ``n``, ``classes``, ``genuine_pairs``, ``impostor_pairs``; ``recall``, ``d_prime``,
-        ``eer``, ``fnmr`` as ``{"value": x, "low": l, "high": h}`` (95%), None where the sample
-        does not support it. The intervals of ``recall`` draw the queries' people only, not those
-        of the gallery.
+        ``n``, ``classes``, ``genuine_pairs``, ``impostor_pairs``; ``metrics`` with ``R@K``,
+        ``d_prime``, ``eer``, ``fnmr`` as ``{"value": x, "low": l, "high": h}`` (95%), None where
+        the sample does not support it; with ``against`` also ``difference`` of the same form. The
+        intervals of ``R@K`` draw the queries' people only, not those of the gallery.
     """
+    measured = _measure(embeddings, labels, replicates, seed)
+    report = {**measured.counts, "metrics": _entries(measured.values, measured.draws)}
+    if against is not None:
+        other = _measure(against, labels, replicates, seed)
+        report["difference"] = _entries(
+            {name: _less(value, other.values[name]) for name, value in measured.values.items()},
+            {name: draws - other.draws[name] for name, draws in measured.draws.items()},
+        )
+    return report
+
+
+def _measure(embeddings: np.ndarray, labels: np.ndarray, replicates: int, seed: int) -> Measured:
     labels = np.unique(labels, return_inverse=True)[1]
     retrieved = recall(embeddings, labels)
     collection = Collection.of(embeddings, labels, np.zeros(len(labels), np.int64))
     sample = histograms(collection)[0]
+    counts = {
+        "n": len(labels),
+        "classes": int(labels.max()) + 1,
+        "queries": len(retrieved.queries),
+        "genuine_pairs": int(sample.genuine.sum()),
+        "impostor_pairs": int(sample.impostor.sum()),
+    }
     values: dict[str, float | None] = {
         **{f"R@{k}": value for k, value in retrieved.values.items()},
         "d_prime": d_prime(sample),
         "eer": equal_error_rate(sample),
         **{f"fnmr@{fmr:g}": fnmr_at(sample, fmr) for fmr in FMRS},
     }
-    spread = {}
+    draws = {}
     if replicates:
-        spread = _bootstrap(retrieved, labels, collection, sample, values, replicates, seed)
-    return {
-        "n": len(labels),
-        "classes": int(labels.max()) + 1,
-        "queries": len(retrieved.queries),
-        "genuine_pairs": int(sample.genuine.sum()),
-        "impostor_pairs": int(sample.impostor.sum()),
-        "metrics": {
-            name: None if value is None else {"value": value, **spread.get(name, {})}
-            for name, value in values.items()
-        },
-    }
+        draws = _bootstrap(retrieved, labels, collection, sample, values, replicates, seed)
+    return Measured(counts, values, draws)
+
+
+def _less(value: float | None, other: float | None) -> float | None:
+    return None if value is None or other is None else value - other
+
+
+def _entries(
+    values: dict[str, float | None], draws: dict[str, np.ndarray]
+) -> dict[str, dict[str, float] | None]:
+    """Each value with its 95% percentile interval, where there are draws to take it from."""
+    entries: dict[str, dict[str, float] | None] = {}
+    for name, value in values.items():
+        entries[name] = None
+        if value is not None:
+            entries[name] = {"value": value}
+            if name in draws and np.isfinite(draws[name]).any():
+                low, high = map(float, np.nanpercentile(draws[name], [2.5, 97.5]))
+                entries[name] |= {"low": low, "high": high}
+    return entries
 
 
 def _bootstrap(
@@ -116,8 +167,8 @@ def _bootstrap(
     values: dict[str, float | None],
     replicates: int,
     seed: int,
-) -> dict[str, dict[str, float]]:
-    """95% percentile intervals when identities are drawn anew.
+) -> dict[str, np.ndarray]:
+    """Each figure when identities are drawn anew.
 
     A stranger pair belongs to two people, and its weight is the product of theirs; to first
     order that is ``w_a + w_b - 1``, which needs counts by person only, not by couple. For R@K only
@@ -130,7 +181,6 @@ def _bootstrap(
     (counts,) = count_people(
         collection, knots, np.zeros(len(labels), np.int64), np.zeros((1, 1), np.int64)
     )
-    # The collection has its own order of people; weights are exchangeable, so it may keep it.
     weights = rng.multinomial(people, np.full(people, 1 / people), size=replicates).astype(float)
     hits = np.zeros((people, len(retrieved.ks)))
     np.add.at(hits, labels[retrieved.queries], retrieved.hits)
@@ -138,20 +188,12 @@ def _bootstrap(
     recalls = weights @ hits / np.where(asked > 0, asked, np.nan)[:, None]
     genuine, impostor = _reweighted(counts, weights)
     whole = equal_errors(*_reweighted(counts, np.ones((1, people))))
-    draws = {
+    return {
         **{f"R@{k}": recalls[:, column] for column, k in enumerate(retrieved.ks)},
         "d_prime": d_primes(genuine, impostor, scores),
         # The value follows the rule of the contests, the draws a straight line between bins.
         "eer": (values["eer"] + equal_errors(genuine, impostor) - whole).clip(0, 1),
-        **{
-            f"fnmr@{fmr:g}": [_fnmr(*pair, fmr) for pair in zip(genuine, impostor, strict=True)]
-            for fmr in FMRS
-        },
-    }
-    return {
-        name: dict(zip(("low", "high"), map(float, np.nanpercentile(d, [2.5, 97.5])), strict=True))
-        for name, d in draws.items()
-        if np.isfinite(d).any()
+        **{f"fnmr@{fmr:g}": _fnmrs(genuine, impostor, fmr) for fmr in FMRS},
     }
 
 
@@ -199,6 +241,10 @@ def rates(genuine: np.ndarray, impostor: np.ndarray) -> tuple[np.ndarray, np.nda
 def _fnmr(genuine: np.ndarray, impostor: np.ndarray, limit: float) -> float:
     fmr, fnmr = rates(genuine, impostor)
     return fnmr[int(np.argmax(fmr <= limit))]
+
+
+def _fnmrs(genuine: np.ndarray, impostor: np.ndarray, limit: float) -> np.ndarray:
+    return np.array([_fnmr(*pair, limit) for pair in zip(genuine, impostor, strict=True)])
 
 
 def _best_threshold(scores: np.ndarray, same: np.ndarray) -> float:

@@ -77,15 +77,23 @@ def png(drawing: Figure) -> bytes:
 
 
 def metric_rows(report: Mapping[str, Any]) -> list[list[str]]:
-    """Rows ``name, value, 95% interval`` of a report of :func:`training.metrics.evaluate`."""
+    """Rows ``name, value, 95% interval`` of a report of :func:`training.metrics.evaluate`.
+
+    Where it holds a difference, that and its interval follow.
+    """
     rows = []
     for name, entry in report["metrics"].items():
-        if entry is None:
-            rows.append([name, "not supported by n", ""])
-        else:
-            interval = f"{entry['low']:.4f} to {entry['high']:.4f}" if "low" in entry else ""
-            rows.append([name, f"{entry['value']:.4f}", interval])
+        rows.append([name, *_cells(entry, ".4f")])
+        if "difference" in report:
+            rows[-1] += _cells(report["difference"][name], "+.4f")
     return rows
+
+
+def _cells(entry: Mapping[str, float] | None, style: str) -> list[str]:
+    if entry is None:
+        return ["not supported by n", ""]
+    interval = f"{entry['low']:{style}} to {entry['high']:{style}}" if "low" in entry else ""
+    return [f"{entry['value']:{style}}", interval]
 
 
 def evaluation_page(
@@ -96,6 +104,7 @@ def evaluation_page(
     labels: np.ndarray,
     after: np.ndarray,
     before: np.ndarray | None = None,
+    names: tuple[str, str] = ("before training", "after training"),
     history: Sequence[Mapping[str, float]] = (),
     report: Mapping[str, Any] | None = None,
 ) -> Page:
@@ -107,17 +116,20 @@ def evaluation_page(
         images: uint8 ``(N, H, W, 3)``, the evaluated pictures.
         labels: ``(N,)``.
         after: Embeddings ``(N, D)`` of the network.
-        before: Embeddings before training, if known.
+        before: Embeddings to hold them against, such as those before training.
+        names: What ``before`` and ``after`` are called.
         history: Rows of ``metrics.csv``.
         report: Of :func:`training.metrics.evaluate`; computed when None.
     """
     page = Page(title, subtitle)
-    report = report or metrics.evaluate(after, labels)
-    header = ("", "value", "95% interval (identities resampled)")
+    report = report or metrics.evaluate(after, labels, against=before)
+    header = ["", "value", "95% interval (identities resampled)"]
+    if before is not None:
+        header += [f"less {names[0]}", "95% interval (the same identities for both)"]
     page.table(header, metric_rows(report))
     samples: dict[str, Sample] = {}
     recalls = {}
-    for name, vectors in (("before training", before), ("after training", after)):
+    for name, vectors in zip(names, (before, after), strict=True):
         if vectors is not None:
             samples[name] = metrics.pair_scores(vectors, labels)
             recalls[name] = recall(vectors, labels)
@@ -128,7 +140,7 @@ def evaluation_page(
     page.figure(plots.recall_curves(curves), f"R@K over {report['queries']:,} queries.")
     if len(history) > 1:
         page.figure(plots.histories({"val": history}), "Over the epochs, on the val part.")
-    _pictures(page, images, labels, after, recalls["after training"])
+    _pictures(page, images, labels, after, recalls[names[1]])
     return page
 
 

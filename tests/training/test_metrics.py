@@ -128,36 +128,79 @@ def test_bootstrap_of_d_prime_has_the_spread_of_new_samples() -> None:
     assert 0.6 < width / truth < 1.6
 
 
-def test_intervals_of_a_collapsed_network_are_those_of_a_plain_bootstrap() -> None:
-    """All cosines near 0.995: what is measured differs in their third digit and below."""
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(60), 5)
-    people, photos = rng.normal(size=(60, 16)), rng.normal(size=(300, 16))
-    vectors = np.eye(16)[0] + 0.015 * people[labels] + 0.01 * photos
-    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    found = metrics.evaluate(vectors, labels, replicates=400)["metrics"]
-    first, second = np.triu_indices(300, 1)
+FIGURES = ("d_prime", "eer", "fnmr@0.1", "fnmr@0.01")
+
+
+def plainly_drawn(
+    vectors: np.ndarray, labels: np.ndarray, weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Figures with each pair weighed by both its people, for each row of weights of people."""
+    first, second = np.triu_indices(len(labels), 1)
     scores = (vectors @ vectors.T)[first, second].astype(float)
-    assert 0.99 < scores.mean() < 0.998
     order = np.argsort(scores)
     first, second, scores = labels[first][order], labels[second][order], scores[order]
-    draws: dict[str, list[float]] = {"d_prime": [], "eer": [], "fnmr@0.1": [], "fnmr@0.01": []}
-    for _ in range(400):
-        weight = np.bincount(rng.integers(60, size=60), minlength=60)
+    draws = []
+    for weight in weights:
         genuine = np.where(first == second, weight[first], 0)
         impostor = np.where(first == second, 0, weight[first] * weight[second])
         sample = Sample(scores, genuine, impostor)
-        draws["d_prime"].append(metrics.d_prime(sample))
-        draws["eer"].append(metrics.equal_error_rate(sample))
-        for fmr in (0.1, 0.01):
-            draws[f"fnmr@{fmr}"].append(metrics.fnmr_at(sample, fmr))
+        misses = [metrics.fnmr_at(sample, fmr) for fmr in (0.1, 0.01)]
+        draws.append([metrics.d_prime(sample), metrics.equal_error_rate(sample), *misses])
+    return dict(zip(FIGURES, np.array(draws, float).T, strict=True))
+
+
+def photos(noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Five photos each of sixty people, all cosines near 0.995: a collapsed network."""
+    people = np.random.default_rng(0).normal(size=(60, 16))
+    labels = np.repeat(np.arange(60), 5)
+    own = np.random.default_rng(seed).normal(size=(300, 16))
+    vectors = np.eye(16)[0] + 0.015 * people[labels] + noise * own
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def people_drawn(replicates: int = 400) -> np.ndarray:
+    return np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), size=replicates)
+
+
+def assert_interval(entry: dict[str, float], draws: np.ndarray) -> None:
+    low, high = np.percentile(draws, [2.5, 97.5])
+    assert entry["low"] == pytest.approx(low, abs=0.15 * (high - low))
+    assert entry["high"] == pytest.approx(high, abs=0.15 * (high - low))
+
+
+def test_intervals_of_a_collapsed_network_are_those_of_a_plain_bootstrap() -> None:
+    """What is measured differs in the third digit of the cosines and below."""
+    vectors, labels = photos(0.01, 1)
+    assert 0.99 < metrics.pair_scores(vectors, labels).values.mean() < 0.998
+    found = metrics.evaluate(vectors, labels, replicates=400)["metrics"]
     for entry in filter(None, found.values()):
         assert entry["low"] <= entry["value"] <= entry["high"]
-    for name, values in draws.items():
-        low, high = np.percentile(values, [2.5, 97.5])
-        entry = found[name]
-        assert entry["low"] == pytest.approx(low, abs=0.15 * (high - low)), name
-        assert entry["high"] == pytest.approx(high, abs=0.15 * (high - low)), name
+    for name, draws in plainly_drawn(vectors, labels, people_drawn()).items():
+        assert_interval(found[name], draws)
+
+
+def test_two_networks_are_held_against_each_other_on_the_same_people() -> None:
+    vectors, labels = photos(0.01, 1)
+    other = photos(0.0105, 1)[0]
+    found = metrics.evaluate(vectors, labels, against=other, replicates=400)
+    alone = metrics.evaluate(other, labels, replicates=400)["metrics"]
+    weights = people_drawn()
+    ours, theirs = (plainly_drawn(each, labels, weights) for each in (vectors, other))
+    for name in FIGURES:
+        entry = found["difference"][name]
+        assert entry["value"] == found["metrics"][name]["value"] - alone[name]["value"]
+    assert_interval(found["difference"]["d_prime"], ours["d_prime"] - theirs["d_prime"])
+    difference = found["difference"]["d_prime"]
+    assert difference["low"] > 0, "clearly better, though the two intervals overlap"
+    assert found["metrics"]["d_prime"]["low"] < alone["d_prime"]["high"]
+
+
+def test_a_network_does_not_differ_from_itself() -> None:
+    vectors, labels = cloud()
+    report = metrics.evaluate(vectors, labels, against=vectors, replicates=20)
+    assert report["difference"]["fnmr@0.001"] is None
+    for entry in filter(None, report["difference"].values()):
+        assert entry == {"value": 0, "low": 0, "high": 0}
 
 
 def eer_of(rows: list[int], labels: np.ndarray) -> dict[str, float]:

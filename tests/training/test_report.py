@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 
 from model.errors import BundleError, FaceError
 from model.network import Architecture, EmbeddingNet
+from tests.model.helpers import small_bundle
 from training import compare, evaluate, plots, reproduce
 from training.__main__ import Parser, main
 from training.datasets.table import Table
@@ -153,9 +154,13 @@ def test_evaluate_needs_exactly_one_thing_to_measure() -> None:
     evaluate.add_arguments(parser)
     with pytest.raises(FaceError, match="either --run"):
         evaluate.run(parser.parse_args([]))
+    with pytest.raises(UsageError, match="against needs --bundle"):
+        evaluate.run(parser.parse_args(["--run", "run", "--against", "bundle"]))
 
 
-def test_run_is_evaluated_from_its_folder(tmp_path: Path, capsys: object) -> None:
+def test_run_is_evaluated_from_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """fit on pictures, then evaluate: the figures of the run are found again."""
     rng = np.random.default_rng(0)
     for person in range(10):
@@ -180,10 +185,22 @@ def test_run_is_evaluated_from_its_folder(tmp_path: Path, capsys: object) -> Non
         assert found["metrics"][name]["value"] == pytest.approx(
             fitted["metrics"][name]["value"], abs=1e-4
         )
-    assert (run / "report.html").is_file()
-    assert main(["evaluate", "--bundle", str(run / "bundle"), "--dataset", "celeba", "--data",
-                 str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out",
-                 str(tmp_path / "again")]) == 0  # fmt: skip
+    assert found["against"] == "before training"
+    assert "less before training" in (run / "report.html").read_text()
+    again, other = tmp_path / "again", small_bundle(tmp_path / "other")
+    command = [
+        "evaluate", "--bundle", str(run / "bundle"), "--dataset", "celeba", "--data",
+        str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(again),
+    ]  # fmt: skip
+    assert main(command) == 0
+    assert "less" not in (again / "report.html").read_text()
+    assert main([*command, "--against", str(other.path)]) == 0
+    told = json.loads((again / "evaluation-test.json").read_text())
+    assert told["against"] == f"{other.name} ({other.model_id})"
+    assert set(told["difference"]) == set(told["metrics"])
+    assert f"less {told['against']}: R@1 " in capsys.readouterr().out
+    assert main([*command, "--against", str(run / "bundle")]) == 2
+    assert "the very model" in capsys.readouterr().err
     (run / "net.pt").unlink()
     with pytest.raises(FaceError, match="did not finish"):
         evaluate.config(run)
