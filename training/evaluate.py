@@ -83,8 +83,10 @@ def run(args: argparse.Namespace) -> int:
     result: dict[str, Any] = {"model": subject.name, "data": where, **report}
     if subject.before is not None:
         result["against"] = subject.names[0]
-    if task.table.name == "lfw" and subject.bundle is not None:
-        result["view2"] = _view2(args, subject.bundle)
+    if subject.bundle is not None:
+        result["model_id"] = subject.bundle.model_id
+        if task.table.name == "lfw":
+            result["view2"] = _view2(args, subject.bundle)
     (out / f"evaluation-{args.part}.json").write_text(json.dumps(result, indent=1))
     page = evaluation_page(
         subject.name, f"{where}; n = {len(rows):,}", images=task.images[rows], labels=labels,
@@ -101,24 +103,28 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_bundle(args: argparse.Namespace) -> Subject:
+    bundle = Bundle.load(args.bundle)
+    other = None if args.against is None else Bundle.load(args.against)
+    if other is not None and other.model_id == bundle.model_id:
+        raise UsageError(f"{args.against} holds the very model of {args.bundle}.")
     task = make_task(args)
     task.require(args.part)
-    bundle = Bundle.load(args.bundle)
     rows = getattr(task.split, args.part)
     subject = Subject(
         bundle.name, task, embed_crops(Embedder(bundle), task.images, rows),
         args.out or Path("runs/evaluate"), bundle=bundle,
     )  # fmt: skip
-    if args.against is None:
+    if other is None:
         return subject
-    other = Bundle.load(args.against)
-    if other.model_id == bundle.model_id:
-        raise UsageError(f"{args.against} holds the very model of {args.bundle}.")
     return replace(
         subject,
-        names=(f"{other.name} ({other.model_id})", f"{bundle.name} ({bundle.model_id})"),
+        names=(_told_apart(other), _told_apart(bundle)),
         before=embed_crops(Embedder(other), task.images, rows),
     )
+
+
+def _told_apart(bundle: Bundle) -> str:
+    return f"{bundle.name} ({bundle.model_id[:12]})"
 
 
 def _task_options(args: argparse.Namespace) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,8 @@ class Measured:
     Attributes:
         counts: How many photos, people, queries and pairs they rest on.
         values: Each figure; None where the sample does not support it.
-        draws: The same with people drawn anew, ``(replicates,)`` each. The same seed draws the same
-            people whatever the network, so draws of two networks may be subtracted one by one.
+        draws: Those values with people drawn anew, ``(replicates,)`` each. The same seed draws the
+            same people whatever the network: draws of two may be subtracted one by one.
     """
 
     counts: dict[str, int]
@@ -186,15 +187,17 @@ def _bootstrap(
     np.add.at(hits, labels[retrieved.queries], retrieved.hits)
     asked = weights @ np.bincount(labels[retrieved.queries], minlength=people)
     recalls = weights @ hits / np.where(asked > 0, asked, np.nan)[:, None]
-    genuine, impostor = _reweighted(counts, weights)
-    whole = equal_errors(*_reweighted(counts, np.ones((1, people))))
-    return {
+    drawn, whole = _reweighted(counts, weights), _reweighted(counts, np.ones((1, people)))
+    draws = {
         **{f"R@{k}": recalls[:, column] for column, k in enumerate(retrieved.ks)},
-        "d_prime": d_primes(genuine, impostor, scores),
-        # The value follows the rule of the contests, the draws a straight line between bins.
-        "eer": (values["eer"] + equal_errors(genuine, impostor) - whole).clip(0, 1),
-        **{f"fnmr@{fmr:g}": _fnmrs(genuine, impostor, fmr) for fmr in FMRS},
+        "d_prime": d_primes(*drawn, scores),
     }
+    readings = {"eer": equal_errors} | {f"fnmr@{fmr:g}": partial(_fnmrs, limit=fmr) for fmr in FMRS}
+    for name, read in readings.items():
+        # The value is read off single scores, draws off bins: only how far these move counts.
+        if (value := values[name]) is not None:
+            draws[name] = (value + read(*drawn) - read(*whole)).clip(0, 1)
+    return draws
 
 
 def _knots(sample: Sample) -> np.ndarray:

@@ -186,17 +186,17 @@ def test_run_is_evaluated_from_its_folder(
             fitted["metrics"][name]["value"], abs=1e-4
         )
     assert found["against"] == "before training"
-    assert "less before training" in (run / "report.html").read_text()
+    assert "<th>less before training</th>" in (run / "report.html").read_text()
     again, other = tmp_path / "again", small_bundle(tmp_path / "other")
     command = [
         "evaluate", "--bundle", str(run / "bundle"), "--dataset", "celeba", "--data",
         str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(again),
     ]  # fmt: skip
     assert main(command) == 0
-    assert "less" not in (again / "report.html").read_text()
+    assert "<th>less " not in (again / "report.html").read_text()
     assert main([*command, "--against", str(other.path)]) == 0
     told = json.loads((again / "evaluation-test.json").read_text())
-    assert told["against"] == f"{other.name} ({other.model_id})"
+    assert told["against"] == f"{other.name} ({other.model_id[:12]})"
     assert set(told["difference"]) == set(told["metrics"])
     assert f"less {told['against']}: R@1 " in capsys.readouterr().out
     assert main([*command, "--against", str(run / "bundle")]) == 2
