@@ -11,7 +11,7 @@ import gradio as gr
 
 from app import text
 from app.service import FaceService
-from app.ui import cards, people_cards
+from app.ui import cards, people_cards, private
 from app.ui.downloads import Downloads
 from app.ui.erasing import STEPS, Outcome
 from app.ui.shared import QUIET, acting, at_once, explain, live
@@ -205,8 +205,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
             imported = act(do_import, offered)(words, chosen, place, (path, leave), request)
             return imported | {file: None}
         finally:
-            if path is not None:
-                Path(path).unlink(missing_ok=True)
+            private.discard(path)
 
     changed = [notice, *outputs]
     acted = [*changed, offered]

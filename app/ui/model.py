@@ -12,7 +12,7 @@ import gradio as gr
 
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import cards, model_cards
+from app.ui import cards, model_cards, private
 from app.ui.shared import QUIET, acting, at_once, explain, live
 from app.ui.stops import Stops, steps
 from app.ui.uploads import limit_note
@@ -78,6 +78,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
         idle = {stop: gr.update(visible=False), start: gr.update(interactive=True), file: None}
         try:
             mine = acting(service, request)
+            mine.principal.require("admin")
             source = _source(path, name, settings)
             with stops.work(request.session_hash) as stopping:
                 yield {
@@ -95,8 +96,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
             yield {progress: live(explain(error)), **idle}
             return
         finally:
-            if path:
-                Path(path).unlink(missing_ok=True)
+            private.discard(path)
         yield {
             progress: live(model_cards.own_card(found)), result: found.calibration.to_json(),
             use: gr.update(visible=True), **idle,
@@ -139,7 +139,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) 
 def _source(path: str | None, name: str | None, settings: Settings) -> bytes | Path:
     if path:
         data = Path(path).read_bytes()
-        Path(path).unlink(missing_ok=True)
+        private.discard(path)
         return data
     if name and settings.own_photos is not None:
         return settings.own_photos / name

@@ -60,7 +60,7 @@ def calibration_card(calibration: Calibration) -> str:
     if calibration.people:
         people = text.plural(calibration.people, "person", "people")
     basis = (
-        f"Measured on {people} the model never saw: "
+        f"Measured on {people}: "
         f"{text.plural(calibration.genuine_pairs, 'pair')} of one person, "
         f"{text.plural(calibration.impostor_pairs, 'pair')} of strangers. "
         f"{calibration.protocol}."
@@ -80,8 +80,8 @@ def calibration_card(calibration: Calibration) -> str:
         '<section class="fv-card" aria-label="Calibration"><h2>What its scores mean</h2>'
         f'<p>{escape(basis)}</p><div class="fv-columns"><div>{drawing}</div>'
         f'<dl class="fv-facts">{words}</dl></div>{cards.table(headings, rows, "Targets")}{caution}'
-        f"<footer>Calibration {escape(calibration.id)} of {escape(calibration.created)}</footer>"
-        "</section>"
+        f"<footer>Calibration {escape(calibration.id)} of {escape(calibration.created[:10])}"
+        "</footer></section>"
     )
 
 

@@ -36,9 +36,14 @@ _LOGIN = (
 
 CLOSED = ("/gradio_api/file={path:path}", "/gradio_api/file/{path:path}", "/file={path:path}",
           "/file/{path:path}", "/gradio_api/proxy={path:path}", "/proxy={path:path}",
-          "/gradio_api/deep_link")  # fmt: skip
-"""Gradio's routes that serve files or other sites, or write what a page shows into a file; the page
-needs none of them."""
+          "/gradio_api/deep_link", "/gradio_api/custom_component/{path:path}")  # fmt: skip
+"""Gradio's routes that serve files or other sites, write what a page shows into a file or what a
+caller says into the log; the page needs none of them."""
+
+GRADIO = "/gradio_api"
+SENT_TO = ("/login", f"{GRADIO}/queue/join", f"{GRADIO}/cancel", f"{GRADIO}/reset")
+"""Where the page sends anything but files; beside these, events that do not queue are run by name.
+Gradio has more such routes, one of which hands what it is sent to ffmpeg."""
 
 
 def build(
@@ -72,6 +77,9 @@ def build(
                 model.tab(page, model_tab, service, settings)
         # Comes with the first events Gradio hands out: from now on a click is heard.
         page.load(fn=None, js="() => { document.body.dataset.ready = 'yes'; }")
+    # Only once this is set does Gradio check that a file it is told of was uploaded, and mounting
+    # does not set it: any path on the server would be taken for an upload.
+    page.has_launched = True
     page.queue(
         default_concurrency_limit=settings.workers, max_size=settings.queue or 1, api_open=False
     )
@@ -125,7 +133,8 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
 class _BesideApi(Mount):
     """The page takes every path that nothing else takes, except the API's: they have errors of
     their own for an unknown path or a wrong method. Whoever loads it with a revoked key is asked
-    to log in. Files are taken in for admins only: nobody else has a use for them."""
+    to log in. Nothing is taken in but what the page itself sends, and files from admins only:
+    nobody else has a use for them."""
 
     def __init__(self, path: str, app: ASGIApp, keys: KeyStore) -> None:
         super().__init__(path, app)
@@ -139,9 +148,16 @@ class _BesideApi(Mount):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"].rstrip("/") == self.path:
             self.app.tokens.drop_revoked(self.keys)
-        # By a part of the path: routers also take it with a line break at its end.
-        if scope["type"] == "http" and scope["method"] == "POST" and "/upload" in scope["path"]:
-            self.keys.user(self._user(scope)).require("admin")
+        place = scope["path"].removeprefix(self.path).rstrip("/")
+        if place.startswith(f"{GRADIO}/heartbeat"):
+            # A connection that stays open, which Gradio grants without a login.
+            self.keys.user(self._user(scope))
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            if place == f"{GRADIO}/upload":
+                self.keys.user(self._user(scope)).require("admin")
+            elif place not in SENT_TO and not place.startswith(f"{GRADIO}/run/"):
+                await _closed()(scope, receive, send)
+                return
         await super().handle(scope, receive, send)
 
     def _user(self, scope: Scope) -> str | None:
@@ -152,4 +168,4 @@ class _BesideApi(Mount):
 
 
 def _closed() -> Response:
-    return plain_answer(404, "not_found", "The page serves no files.")
+    return plain_answer(404, "not_found", "The page has nothing here.")

@@ -17,7 +17,7 @@ LOCK = "in-use"
 
 
 def _claim(folder: Path) -> int | None:
-    """Lock the folder until this process ends; None when it is locked already.
+    """Lock the folder until this process ends; None when it is another's, or swept away meanwhile.
 
     Raises:
         OSError: This file system has no locks.
@@ -31,6 +31,10 @@ def _claim(folder: Path) -> int | None:
     except OSError:
         os.close(held)
         raise
+    if not os.fstat(held).st_nlink:
+        # Between opening and locking another server had the lock, and deleted what it locked.
+        os.close(held)
+        return None
     return held
 
 
@@ -88,3 +92,10 @@ def folder() -> Iterator[Path]:
         yield FOLDER
     finally:
         shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+def discard(path: str | None) -> None:
+    """Delete an uploaded file, if there is one; nothing outside the folder is ever touched."""
+    if path is not None and Path(path).resolve().is_relative_to(FOLDER.resolve()):
+        with contextlib.suppress(OSError):
+            Path(path).unlink()

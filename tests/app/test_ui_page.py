@@ -181,9 +181,29 @@ def test_folders_of_dead_servers_are_swept_and_those_of_living_ones_stay(tmp_pat
     assert not living.exists()
 
 
-def test_an_imported_file_is_deleted_even_when_the_key_was_revoked(
-    service: FaceService, tmp_path: Path
+def test_a_folder_swept_before_it_was_locked_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(private.tempfile, "tempdir", str(tmp_path))
+    lock, swept = private.fcntl.flock, []
+
+    def another_server_first(held: int, how: int) -> None:
+        if not swept:
+            swept.append(None)
+            swept[:] = private.sweep(tmp_path)
+        lock(held, how)
+
+    monkeypatch.setattr(private.fcntl, "flock", another_server_first)
+    made = private._make()
+    assert made.is_dir()
+    assert len(swept) == 1
+    assert made not in swept
+
+
+def test_an_imported_file_is_deleted_even_when_the_key_was_revoked(
+    service: FaceService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private, "FOLDER", tmp_path)
     upload = tmp_path / "gallery.faces"
     upload.write_bytes(b"people")
     page = build(service, service.settings)
@@ -191,6 +211,41 @@ def test_an_imported_file_is_deleted_even_when_the_key_was_revoked(
     KeyStore(service.settings.keys_file).add("ann", "read")
     answer = imports("", None, 0, str(upload), False, Namespace(username=None))
     assert any("A key is needed" in str(said) for said in answer.values())
+    assert not upload.exists()
+
+
+def test_nothing_but_an_upload_is_ever_discarded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, outside = tmp_path / "private" / "a.zip", tmp_path / "b.zip"
+    inside.parent.mkdir()
+    link = inside.with_name("link.zip")
+    for file in (inside, outside):
+        file.write_bytes(b"x")
+    link.symlink_to(outside)
+    monkeypatch.setattr(private, "FOLDER", inside.parent)
+    for path in (None, str(outside), str(link), str(inside.parent / ".." / "b.zip")):
+        private.discard(path)
+    assert outside.exists()
+    for path in (str(inside), str(inside), str(inside.parent)):
+        private.discard(path)
+    assert not inside.exists()
+    assert inside.parent.is_dir()
+
+
+def test_who_may_not_calibrate_has_nothing_read(
+    service: FaceService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = tmp_path / "photos.zip"
+    upload.write_bytes(b"x")
+    monkeypatch.setattr(private, "FOLDER", tmp_path)
+    monkeypatch.setattr("app.ui.model._source", lambda *_: pytest.fail("the file was read"))
+    keys = KeyStore(service.settings.keys_file)
+    user = keys.login("ann", keys.add("ann", "read"))
+    page = build(service, service.settings)
+    measure = next(each.fn for each in page.fns.values() if each.name == "measure")
+    (answer,) = measure(str(upload), None, Namespace(username=user, session_hash="mine"))
+    assert any("admin" in str(said) for said in answer.values())
     assert not upload.exists()
 
 

@@ -6,12 +6,13 @@ import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
 
 from app import server
-from app.auth import KeyStore
+from app.auth import KeyStore, Scope
 from app.results import Upload
 from app.service import FaceService
 from app.ui import private
@@ -31,19 +32,24 @@ def browser(service: FaceService, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def press(client: TestClient, element: str, *given: object) -> str:
     """Press a button; returns its first output."""
+    return send(client, element, "click", *given)["output"]["data"][0]
+
+
+def send(client: TestClient, element: str, event: str, *given: object) -> dict:
+    """Send an event of an element; returns how it ended."""
     config = client.get("/config").json()
-    (button,) = (
+    (number,) = (
         each["id"] for each in config["components"] if each["props"].get("elem_id") == element
     )
-    (event,) = (
-        each["id"] for each in config["dependencies"] if [button, "click"] in each["targets"]
+    (called,) = (
+        each["id"] for each in config["dependencies"] if [number, event] in each["targets"]
     )
-    call = {"data": given, "fn_index": event, "session_hash": "mine"}
+    call = {"data": given, "fn_index": called, "session_hash": "mine"}
     assert client.post("/gradio_api/queue/join", json=call).status_code == 200
     answer = client.get("/gradio_api/queue/data", params={"session_hash": "mine"}).text
     told = [json.loads(line.removeprefix("data: ")) for line in answer.split("\n\n") if line]
     (done,) = (each for each in told if each["msg"] == "process_completed")
-    return done["output"]["data"][0]
+    return done
 
 
 def test_a_session_keeps_neither_the_photo_nor_the_answer(browser: Browser, photos: Photos) -> None:
@@ -110,8 +116,50 @@ def test_files_are_taken_in_for_admins_alone_and_not_after_their_key(
         assert upload() == 401
         client.post("/login", data={"username": "enroll", "password": secrets["enroll"]})
         assert upload() == 403
-        assert upload("%0A") == 403
+        assert upload("%0A") == 404
         client.post("/login", data={"username": "admin", "password": secrets["admin"]})
         assert upload() == 200
         keys.revoke("admin")
         assert upload() == 401
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("scope", ["read", "admin"])
+@pytest.mark.parametrize("element", ["gallery-file", "model-measure"])
+def test_a_file_that_was_not_uploaded_is_neither_read_nor_deleted(
+    service: FaceService, browser: Browser, tmp_path: Path, element: str, scope: Scope,
+    streamed: bool,
+) -> None:  # fmt: skip
+    theirs = tmp_path / "photos.zip"
+    theirs.write_bytes(b"not the page's")
+    meta = {"_type": "gradio.FileData"}
+    named = {"path": str(theirs), "is_stream": streamed, "meta": meta}
+    key = KeyStore(service.settings.keys_file).add("ann", scope)
+    with browser() as client:
+        client.post("/login", data={"username": "ann", "password": key})
+        if element == "gallery-file":
+            ended = send(client, element, "upload", "", None, 0, named, False)
+        else:
+            ended = send(client, element, "click", named, None)
+    assert not ended["success"]
+    assert theirs.read_bytes() == b"not the page's"
+
+
+def test_only_what_the_page_sends_is_taken_in(browser: Browser) -> None:
+    with browser() as client:
+        for path in (
+            "process_recording",
+            "component_server",
+            "vibe-edit",
+            "call/search",
+            "upload\n",
+        ):
+            answer = client.post(f"/gradio_api/{quote(path)}", files={"video": ("a.mp4", b"x")})
+            assert answer.status_code == 404, path
+        assert client.post("/login%0A", data={"username": "a", "password": "b"}).status_code == 404
+
+
+def test_no_connection_is_held_open_without_a_login(service: FaceService, browser: Browser) -> None:
+    KeyStore(service.settings.keys_file).add("ann", "read")
+    with browser() as client:
+        assert client.get("/gradio_api/heartbeat/mine").status_code == 401
