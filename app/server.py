@@ -33,12 +33,14 @@ def serve(settings: Settings, *, page: bool = True) -> None:
     set_up_logging()
     import uvicorn
 
+    from app.protocol import ImpatientProtocol
     from app.service import FaceService
 
     service = FaceService.open(settings)
     try:
         config = uvicorn.Config(
             build(service, page=page),
+            http=ImpatientProtocol,
             access_log=False,
             log_config=None,
             server_header=False,

@@ -1,0 +1,41 @@
+"""HTTP as uvicorn speaks it, with a limit to how long a caller may take to say what he wants."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class ImpatientProtocol(H11Protocol):
+    """Hangs up on a connection that has not sent the head of a request for :attr:`seconds`, or has
+    not read on in an answer that is complete.
+
+    uvicorn begins to count when a request is there. Before that anybody, without a key, could
+    hold connections open until the server has no more of them.
+    """
+
+    seconds = 20.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch(None, 0)
+
+    def _watch(self, last: Any, unread: int) -> None:
+        self._watching = self.loop.call_later(self.seconds, self._look, last, unread)
+
+    def _look(self, last: Any, was_unread: int) -> None:
+        """Go on watching if a request is at work, has been since the last look, or is read."""
+        unread = self.transport.get_write_buffer_size()
+        idle = (self.cycle is None or self.cycle.response_complete) and self.cycle is last
+        if idle and unread and unread == was_unread:
+            self.transport.abort()
+        elif idle and not unread:
+            self.transport.close()
+        else:
+            self._watch(self.cycle, unread)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._watching.cancel()
+        super().connection_lost(exc)
