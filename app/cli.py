@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from app.exits import INTERRUPTED, USAGE, Unexpected, code_of
+from app.exits import INTERRUPTED, OTHER, USAGE, Unexpected, code_of
 from app.settings import Settings
 from model.errors import FaceError
 
@@ -36,12 +37,23 @@ def main(arguments: list[str]) -> int:
     """Run one command; returns its exit code."""
     options = _parser().parse_args(arguments)
     try:
+        code = _run(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Nobody heard the answer, so it must not be taken for a verdict. What is left to print goes
+        # nowhere, or Python would complain when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OTHER
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
         return options.run(settings_of(options), options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
-        return 0
+        raise
     except Exception as error:
         return failed(error, as_json=getattr(options, "json", False))
 

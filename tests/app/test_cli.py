@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from app import cli
+from app.auth import KeyStore
+from app.exits import OTHER
 from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
@@ -184,6 +187,22 @@ def test_wrong_usage_says_what_is_allowed(
     with pytest.raises(SystemExit):
         cli.main(["verify", "a", "b", *arguments])
     assert f"{arguments[0]}: {words}" in capsys.readouterr().err
+
+
+def test_an_answer_that_nobody_read_is_no_verdict(tmp_path: Path) -> None:
+    KeyStore(Settings(data=tmp_path).keys_file).add("ann")
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["keys", "list"], ["verify", "none.jpg", "none.jpg", "--json"]):
+        for unbuffered in ([], ["-u"]):
+            command = [sys.executable, *unbuffered, "-m", "app", *words, "--data", str(tmp_path)]
+            ended = subprocess.run(
+                command, cwd=ROOT, env=buffered, stdout=write, stderr=subprocess.PIPE, check=False
+            )
+            assert ended.returncode == OTHER, command
+            assert b"Exception ignored" not in ended.stderr
+    os.close(write)
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
