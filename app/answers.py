@@ -221,7 +221,8 @@ class ErasedAnswer(Answer):
     photos: int = Field(description="Photo records and vectors erased.")
     thumbnails: int = Field(description="Thumbnails erased.")
     complete: bool = Field(
-        description="False while another process still reads; the rest goes when it is done."
+        description="False where a trace is left for now, as another process reads or the search "
+        "engine is away; it goes with the next change, `sync` or start."
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -23,6 +25,11 @@ BATCH = 500
 """Vectors per request; about 1 MB at 512 numbers, far below the server's limit of 64 MB."""
 ATTEMPTS = 5
 TIMEOUT = 20.0
+ASK_TIMEOUT = 10.0
+ASK_PATIENCE = 5.0
+"""Seconds after which a question people wait for is not asked again."""
+AWAY_SECONDS = 5.0
+"""How long such questions fail at once after one that was asked in vain."""
 MOST_RESULTS = 16_384
 """The most results a Milvus server gives for one query."""
 OWNER_SECONDS = 1.0
@@ -53,6 +60,9 @@ class MilvusIndex:
         self._model_id = model_id
         self._mark: Mark | None = None
         self._asked = -OWNER_SECONDS  # never
+        self._away = False
+        self._away_until = 0.0
+        self._probing = threading.Lock()
 
     @classmethod
     def connect(cls, url: str, *, dimension: int, model_id: str) -> MilvusIndex:
@@ -133,7 +143,7 @@ class MilvusIndex:
             )
 
     def _stored_mark(self) -> Mark | None:
-        found = self._call(
+        found = self._ask(
             "query",
             state_name(self._name),
             filter="id == 0",
@@ -201,7 +211,7 @@ class MilvusIndex:
         ids = np.full((len(queries), k), -1, np.int64)
         if not len(queries):
             return scores, ids
-        hits = self._call(
+        hits = self._ask(
             "search",
             self._name,
             data=list(queries),
@@ -217,7 +227,7 @@ class MilvusIndex:
         return scores, ids
 
     def __len__(self) -> int:
-        found = self._call(
+        found = self._ask(
             "query",
             self._name,
             filter="",
@@ -278,31 +288,74 @@ class MilvusIndex:
         self._client.close()
 
     def _call(self, method: str, *args: Any, **options: Any) -> Any:
+        """A write, or a read that belongs to one: tried for long, so that no work is lost."""
         action = getattr(self._client, method)
         return retry(lambda: action(*args, timeout=TIMEOUT, **options), self._address.uri)
 
+    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
+        """A read people wait for.
 
-def retry(action: Callable[[], T], uri: str, attempts: int = ATTEMPTS) -> T:
+        While the server is away one caller at a time finds out whether it is back, and the others
+        fail at once: threads that are shared with other work, such as comparing two photos, must
+        not all wait for it.
+        """
+        if not self._away:
+            return self._heard(method, *args, **options)
+        if time.monotonic() < self._away_until or not self._probing.acquire(blocking=False):
+            raise IndexUnavailable(
+                f"Milvus at {self._address.uri} did not answer a moment ago; try again soon."
+            )
+        try:
+            return self._heard(method, *args, **options)
+        finally:
+            self._probing.release()
+
+    def _heard(self, method: str, *args: Any, **options: Any) -> Any:
+        action = getattr(self._client, method)
+        try:
+            answer = retry(
+                lambda: action(*args, timeout=ASK_TIMEOUT, **options),
+                self._address.uri,
+                patience=ASK_PATIENCE,
+            )
+        except MilvusAway:
+            self._away, self._away_until = True, time.monotonic() + AWAY_SECONDS
+            raise
+        self._away = False
+        return answer
+
+
+class MilvusAway(IndexUnavailable):
+    """The server does not answer; a refusal is another :class:`IndexUnavailable`."""
+
+
+def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T:
     """Calls a Milvus action again, after growing pauses, while the server is away.
 
     Every action of this module may be repeated without harm.
 
+    Args:
+        action: What to call.
+        uri: The server, for messages.
+        patience: Seconds after which it is not called again.
+
     Raises:
-        IndexUnavailable: If the server stays away or refuses the action.
+        MilvusAway: If the server stays away.
+        IndexUnavailable: If it refuses the action.
     """
     import grpc
     from pymilvus.exceptions import MilvusException
 
-    pause = 0.5
-    for attempt in range(1, attempts + 1):
+    pause, started = 0.5, time.monotonic()
+    for attempt in range(1, ATTEMPTS + 1):
         try:
             return action()
         except (MilvusException, grpc.RpcError) as error:
             text = str(error)
             if not _passing(text):
                 raise IndexUnavailable(f"Milvus at {uri} refused the operation: {text}") from error
-            if attempt == attempts:
-                raise IndexUnavailable(
+            if attempt == ATTEMPTS or time.monotonic() - started > patience:
+                raise MilvusAway(
                     f"Milvus at {uri} does not answer ({text}). Start the server or check the "
                     "address; enrollments are safe in the gallery, and `python -m index sync` "
                     "brings the index up to date afterwards."
@@ -310,7 +363,7 @@ def retry(action: Callable[[], T], uri: str, attempts: int = ATTEMPTS) -> T:
             log.info("Milvus at %s: %s; trying again in %.1f s", uri, text, pause)
             time.sleep(pause)
             pause *= 2
-    raise AssertionError("attempts must be at least 1")
+    raise AssertionError("ATTEMPTS must be at least 1")
 
 
 def _passing(text: str) -> bool:

@@ -196,8 +196,10 @@ def _opened(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
 
 def _verify(archive: zipfile.ZipFile, file: str) -> dict:
     """Checks every member against the manifest before anything is used."""
-    if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-        # What is stored as it is cannot unfold to more than was sent.
+    members = archive.infolist()
+    stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    # What is stored as it is, side by side, cannot unfold to more than was sent.
+    if not stored or sum(member.file_size for member in members) > archive.start_dir:
         raise GalleryError(f"The export {file} was packed by another program; use the original.")
     manifest = json.loads(archive.read("manifest.json"))
     if manifest["format"] != FORMAT or manifest["version"] > VERSION:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -52,6 +53,18 @@ def forged(folder: Path, members: Members, packing: int = zipfile.ZIP_STORED) ->
             archive.writestr(name, data)
         archive.writestr("manifest.json", json.dumps(manifest))
     return file
+
+
+def test_members_may_not_share_their_bytes(tmp_path: Path, good: Members, target: Gallery) -> None:
+    """Ten thousand names for one member of a megabyte would unfold to ten gigabytes."""
+    file = forged(tmp_path, good | {"thumbnails/1": bytes(10_000)})
+    with zipfile.ZipFile(file, "a") as archive:
+        shared = copy.copy(archive.getinfo("thumbnails/1"))
+        shared.filename = "thumbnails/2"
+        archive.filelist.append(shared)
+        archive.writestr("last", b"")
+    with pytest.raises(GalleryError, match="packed by another program"):
+        target.import_(file)
 
 
 def changed(member: str, **fields: Any) -> Callable[[Members], Members]:
