@@ -102,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
             model_id=bundle.model_id,
             quality=None if args.no_quality else photo_quality(photos),
             groups=photo_groups(groups, args.groups, photos) if groups is not None else None,
-            protocol=photos.protocol,
+            protocol=f"{photos.protocol}; thresholds chosen on one half of the people, rates "
+            "measured on the other",
             data_fingerprint=photos.fingerprint,
             seed=args.seed,
             max_photos=args.max_photos or None,

@@ -93,13 +93,12 @@ def embed_photos(
     embeddings, labels, mended = np.load(file), table.labels, ""
     lost = len(wanted) - len(rows)
     if right:
-        labels, mended, kept = right.labels, f"{right.in_words(rows)}; ", right.kept[rows]
+        labels, mended, kept = right.labels, f"; {right.in_words(rows)}", right.kept[rows]
         rows, embeddings = rows[kept], embeddings[kept]
     people = f" {part}" if part else ""
     protocol = (
         f"{table.name}{people}: {len(rows):,} photos of {len(set(labels[rows])):,} people, "
-        f"{lost:,} photos without a face left out; {mended}thresholds chosen "
-        "on one half of the people, rates measured on the other"
+        f"{lost:,} photos without a face left out{mended}"
     )
     return Photos(table, crops, rows, labels[rows], embeddings, fingerprint, protocol)
 

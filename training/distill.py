@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,23 +26,35 @@ from model.preprocess import Preprocessing, resize
 from training import distributed, metrics
 from training.distillation import Distillation, Recipe, batch_rows, lift
 from training.errors import UsageError, positive
-from training.faces import FaceSet, load_faces
+from training.faces import FaceSet, check_held_out, load_faces
 from training.journal import write_csv
+from training.refit import ENOUGH, refit_head
 from training.start import initialise
 
 
 @torch.inference_mode()
+def forward(
+    part: Callable[[Tensor], Tensor],
+    crops: np.ndarray,
+    rows: np.ndarray,
+    size: int,
+    preprocessing: Preprocessing,
+) -> Tensor:
+    """What a network, or a part of it, makes of some crops without augmentation."""
+    found = []
+    for start in range(0, len(rows), 64):
+        pixels = torch.from_numpy(np.array(crops[rows[start : start + 64]])).permute(0, 3, 1, 2)
+        images = preprocessing.normalise(resize(pixels.float(), size))
+        with torch.autocast("cpu", torch.bfloat16):
+            found.append(part(images.contiguous(memory_format=torch.channels_last)).float())
+    return torch.cat(found)
+
+
 def validate(
     net: EmbeddingNet, faces: FaceSet, matrix: Tensor, size: int, preprocessing: Preprocessing
 ) -> dict[str, float]:
     """Cosine distance to the teacher, and d' over all pairs, on held-out people."""
-    parts = []
-    for start in range(0, len(faces), 64):
-        crops = torch.from_numpy(np.array(faces.crops[start : start + 64])).permute(0, 3, 1, 2)
-        images = preprocessing.normalise(resize(crops.float(), size))
-        with torch.autocast("cpu", torch.bfloat16):
-            parts.append(net(images.contiguous(memory_format=torch.channels_last)).float())
-    vectors = torch.cat(parts)
+    vectors = forward(net, faces.crops, np.arange(len(faces)), size, preprocessing)
     targets = torch.from_numpy(faces.targets) @ matrix.T
     return {
         "distance": 1 - (vectors * targets).sum(1).mean().item(),
@@ -53,7 +66,7 @@ def note_progress(
     job: Distillation, held_out: FaceSet, matrix: Tensor, train_distance: float
 ) -> None:
     """Add a row to the run's history and print it."""
-    size = job.recipe.size_at(job.step)
+    size = job.recipe.size_at(max(job.step - 1, 0))
     row = {
         "step": job.step, "images": job.step * job.recipe.batch, "size": size,
         "hours": round(job.seconds / 3600, 3), "train_distance": train_distance,
@@ -81,6 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share of a folder of --photos to leave out for measuring, such as utkface:0.25",
     )  # fmt: skip
     parser.add_argument("--init", default="imagenet", help="imagenet, scratch, a file or a bundle")
+    parser.add_argument(
+        "--refit-head", action="store_true",
+        help="fit the head to this teacher first; for a start that learnt from another",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
     parser.add_argument(
@@ -145,7 +162,11 @@ def run(args: argparse.Namespace) -> int:
         )
     torch.manual_seed(recipe.seed)
     net = EmbeddingNet(Architecture(trunk=args.trunk, dim=args.dim, head_norm=True))
-    initialise(net, args.init)
+    fresh = initialise(net, args.init)
+    if args.refit_head and fresh:
+        raise UsageError(
+            f"--refit-head needs features that are trained; {', '.join(fresh)} would start fresh."
+        )
     preprocessing = Preprocessing(input_size=stages[-1][0])
     teacher = Embedder(Bundle.load(args.teacher))
     training, held_out = load_faces(
@@ -154,21 +175,26 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     if len(training) < recipe.batch:
         raise FaceError(f"There are {len(training)} faces to learn from, fewer than --batch.")
-    if not len(held_out):
-        raise FaceError("Nobody is held out to judge by: give --people, a few dozen at least.")
+    check_held_out(held_out)
     matrix = lift(training.targets.shape[1], args.dim, seed=0)
     targets = torch.from_numpy(training.targets) @ matrix.T
     print(f"{len(training):,} faces to learn from, {len(held_out):,} held out")
+
+    last = args.out / "last.pt"
+    resuming = args.resume and last.exists()
+    if args.refit_head and not resuming:
+        rows = np.random.default_rng(recipe.seed).permutation(len(training))[:ENOUGH]
+        features = forward(net.eval().features, training.crops, rows, stages[0][0], preprocessing)
+        refit_head(net, features, targets[rows])
 
     material = {
         "teacher": teacher.model_id,
         "number of faces": len(training),
         "number of processes": distributed.world(),
-        "init": args.init,
+        "init": f"{args.init}, head fitted" if args.refit_head else args.init,
     }
     job = Distillation(net, recipe, preprocessing, material)
-    last = args.out / "last.pt"
-    if args.resume and last.exists():
+    if resuming:
         job.load(last)
     leader = distributed.rank() == 0
     if leader:
@@ -194,7 +220,10 @@ def run(args: argparse.Namespace) -> int:
         bundle = save_network(
             args.out / "bundle", job.ema.net, preprocessing, name=args.name,
             card=f"# {args.name}\n\nDistilled from {teacher.bundle.name}.\n",
-            provenance={"distill": asdict(recipe), "hours": round(job.seconds / 3600, 2)},
+            provenance={
+                "distill": asdict(recipe), **material, "init": Path(args.init).name,
+                "hours": round(job.seconds / 3600, 2),
+            },
         )  # fmt: skip
         print(f"wrote {bundle.path}, model {bundle.model_id[:12]}")
     distributed.stop()

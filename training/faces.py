@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,12 @@ import numpy as np
 from model.embedder import Embedder
 from model.errors import FaceError
 from model.image import SUFFIXES
+from model.types import CROP_SIZE
 from training.crops import aligned_crops, why_lost
 from training.teacher import teacher_targets
 
 HELD_OUT_SHARE = 0.05
+CROP = (CROP_SIZE, CROP_SIZE, 3)
 LOOSE = -1
 """Label of a face whose person is unknown."""
 
@@ -53,8 +56,9 @@ def load_faces(
 ) -> tuple[FaceSet, FaceSet]:
     """``(training, held_out)``: no person is in both.
 
-    Held out are the people whose hashed name falls into a fixed twentieth, so every run and
-    every command agrees on them. Loose faces are all for training.
+    Held out are the people whose hashed name, the folder's and theirs, falls into a fixed
+    twentieth, so every run and every command agrees on them as long as the folder keeps its name.
+    Loose faces are all for training.
 
     Args:
         people: Roots with one folder a person.
@@ -72,6 +76,7 @@ def load_faces(
     """
     if not (people or loose or photos):
         raise FaceError("No folder of faces was given.")
+    people, loose, photos = ([named(root) for root in roots] for roots in (people, loose, photos))
     if strange := set(spare) - {root.name for root in photos}:
         raise FaceError(f"There is no folder {min(strange)!r} among the photos to spare some of.")
     excluded = read_names(exclude)
@@ -97,24 +102,35 @@ def load_faces(
     return _join(training), _join(kept_back)
 
 
-def _join(parts: Sequence[FaceSet]) -> FaceSet:
+def _join(parts: list[FaceSet]) -> FaceSet:
+    """One set of several, which are taken out of the list: crops are too many to hold twice."""
+    targets = [part.targets for part in parts if part.targets is not None]
     names = np.concatenate([part.names for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     known = labels != LOOSE
     labels[known] = np.unique(names[known], return_inverse=True)[1]
-    targets = [part.targets for part in parts if part.targets is not None]
-    return FaceSet(
-        np.concatenate([part.crops for part in parts]),
-        labels,
-        names,
-        np.concatenate(targets) if targets else None,
-    )
+    crops = parts.pop().crops if len(parts) == 1 else np.empty((len(names), *CROP), np.uint8)
+    filled = 0
+    while parts:
+        part = parts.pop(0)
+        crops[filled : filled + len(part)] = part.crops
+        filled += len(part)
+    return FaceSet(crops, labels, names, np.concatenate(targets) if targets else None)
+
+
+def named(root: Path) -> Path:
+    """The same folder by a path that ends in its name, also if given as ``.`` or ``..``.
+
+    Links are not followed: a folder is called what its user calls it.
+    """
+    return Path(os.path.abspath(root))
 
 
 def read_root(
     root: Path, unlabelled: bool, cache: Path, *, aligned: bool = True
 ) -> tuple[np.ndarray, list[str]]:
     """Crops below one root and, per crop, its name as in :attr:`FaceSet.names`."""
+    root = named(root)
     paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
         raise FaceError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))}).")
@@ -130,6 +146,16 @@ def read_root(
             raise FaceError(f"{lost} {why_lost(aligned)}: none is left.")
         print(f"{lost} {why_lost(aligned)}: left out")
     return crops[rows] if len(rows) < len(paths) else crops, [names[row] for row in rows]
+
+
+def check_held_out(faces: FaceSet) -> None:
+    """See that there is somebody to judge by.
+
+    Raises:
+        FaceError: There is nobody.
+    """
+    if not len(faces):
+        raise FaceError("Nobody is held out to judge by: give --people, a few dozen at least.")
 
 
 def held_out(name: str, share: float = HELD_OUT_SHARE) -> bool:

@@ -28,7 +28,7 @@ from model.errors import BundleError
 from model.network import TRUNKS, EmbeddingNet
 from training.card import rate_in_words
 from training.errors import UsageError, positive
-from training.faces import held_out, read_root
+from training.faces import held_out, named, read_root
 from training.teacher import teacher_targets
 from training.weaknesses import false_match_rate
 
@@ -175,7 +175,7 @@ def _level(args: argparse.Namespace, bundle: Bundle, draft: Path) -> Bundle:
     levelled /= np.linalg.norm(levelled, axis=1, keepdims=True)
     about = {
         "bundle": bundle.model_id, "directions": args.directions, "faces": len(fit),
-        "folders": [root.name for root in (*args.faces, *args.photos)], "groups": heard,
+        "folders": [named(root).name for root in (*args.faces, *args.photos)], "groups": heard,
     }  # fmt: skip
     written = project(bundle, matrix, draft, about)
     again = Embedder(written).embed(crops[judge[:8]])
@@ -192,7 +192,7 @@ def _faces(
     crops, groups, learning = [], [], []
     for root, aligned in [(root, True) for root in faces] + [(root, False) for root in photos]:
         pixels, names = read_root(root, True, cache, aligned=aligned)
-        inside = [Path(name.removeprefix(f"{root.name}/")).parts for name in names]
+        inside = [Path(name).parts[1:] for name in names]
         if outside := next((parts for parts in inside if len(parts) < 2), None):
             raise UsageError(f"{root / outside[0]} is in no folder of a group.")
         crops.append(pixels)

@@ -20,7 +20,7 @@ from model.embedder import Embedder
 from model.errors import FaceError
 from model.image import SUFFIXES
 from training.crops import aligned_crops
-from training.faces import read_root
+from training.faces import named, read_root
 from training.teacher import teacher_targets
 
 BLOCK = 2048
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         )
         vectors = teacher_targets(embedder, faces, cache=args.cache)
         here = overlapping(vectors, np.array(names), others, args.limit)
-        print(f"{root.name}: {len(here)} of {len(set(names)):,} are in {args.against.name}")
+        print(f"{named(root).name}: {len(here)} of {len(set(names)):,} are in {args.against.name}")
         matches |= here
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text("".join(f"{name}\n" for name in sorted(matches)))

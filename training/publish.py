@@ -77,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.utkface and args.spared is None:
         raise UsageError("--utkface needs --spared: groups are measured on faces left out.")
+    if args.spared is not None and not 0 < args.spared <= 1:
+        raise UsageError(f"--spared {args.spared:g} is no share; give one above 0 and up to 1.")
     if args.groups and not (args.groups.is_dir() and by_folder(args.groups, SUFFIXES)[0]):
         raise UsageError(f"--groups {args.groups} holds no folders with photos, one a group.")
     if not args.facts.is_file():

@@ -21,7 +21,7 @@ from model.bundle import Bundle, save_network
 from model.embedder import Embedder
 from training import metrics
 from training.errors import UsageError
-from training.faces import load_faces
+from training.faces import check_held_out, load_faces
 
 REPEATS = 15
 SMALLEST = 32
@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--sizes {min(args.sizes)} is too small; give {SMALLEST} pixels or more.")
     bundle = Bundle.load(args.bundle)
     _, faces = load_faces(args.people, exclude=args.exclude, cache=args.cache)
+    check_held_out(faces)
     print(
         f"{bundle.name} {bundle.model_id[:12]}, {len(faces):,} faces of "
         f"{len(np.unique(faces.labels)):,} people no run trains on; 95% intervals\n\n"

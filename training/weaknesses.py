@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -142,6 +143,7 @@ def false_match_rate(vectors: np.ndarray, threshold: float) -> Rate:
 
 def utkface_facts(root: Path, spared: float = 1.0) -> dict[Path, list[int]]:
     """Age, gender and race of each photo, of the share that training left out."""
+    root = Path(os.path.abspath(root))
     facts = {
         path: [int(value) for value in parts[:3]]
         for path in sorted(root.rglob("*.jpg"))

@@ -88,6 +88,26 @@ def test_the_student_comes_closer_to_the_teacher(world: Path, tmp_path: Path) ->
     assert Bundle.load(tmp_path / "run" / "bundle").preprocessing.input_size == 48
 
 
+def test_a_fitted_head_begins_closer_to_the_teacher(world: Path, tmp_path: Path) -> None:
+    short = ("--stages", "48:8", "--every", "1")
+    assert main(command(world, tmp_path / "start", *short)) == 0
+    begins = []
+    for name, more in (("plain", []), ("fitted", ["--refit-head"])):
+        start = ("--init", str(tmp_path / "start" / "bundle"), "--seed", "1")
+        assert main(command(world, tmp_path / name, *short, *start, *more)) == 0
+        with (tmp_path / name / "metrics.csv").open() as file:
+            begins.append(float(next(csv.DictReader(file))["distance"]))
+    plain, fitted = begins
+    assert fitted < plain - 0.3
+
+
+def test_a_head_is_not_fitted_to_features_that_are_not_trained(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(world, tmp_path / "run", "--refit-head")) == 2
+    assert "would start fresh" in capsys.readouterr().err
+
+
 def small_job(faces: int = 4, teacher: str = "sface", **changes: object) -> Distillation:
     recipe = replace(Recipe(stages=((32, 40),), batch=4, settle=0.4), **changes)
     net = EmbeddingNet(Architecture(trunk="resnet18", dim=16, head_norm=True))

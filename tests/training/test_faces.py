@@ -14,6 +14,7 @@ from tests.model.helpers import small_bundle
 from tests.training.faces import made_up_people
 from training.augment import Augment
 from training.crops import aligned_crops
+from training.datasets import folder
 from training.ema import EMA
 from training.faces import LOOSE, load_faces
 from training.overlap import overlapping
@@ -46,6 +47,17 @@ def test_no_person_is_on_both_sides_and_nobody_is_lost(
     assert sorted(set(known)) == list(range(len(set(known))))
     again, _ = load_faces([roots[0]], [roots[1]], cache=tmp_path / "cache")
     np.testing.assert_array_equal(again.crops, training.crops)
+
+
+def test_the_same_people_are_held_out_however_the_folder_is_written(
+    roots: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, held_out = load_faces([roots[0]], cache=tmp_path / "cache")
+    monkeypatch.chdir(roots[0])
+    _, from_inside = load_faces([Path()], cache=tmp_path / "cache")
+    assert list(from_inside.names) == list(held_out.names)
+    table = folder.load(Path())
+    assert set(held_out.names) < set(table.people)
 
 
 def test_excluded_people_are_gone_and_a_typo_is_an_error(

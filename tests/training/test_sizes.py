@@ -26,3 +26,13 @@ def test_a_row_for_each_size_with_and_without_the_mirror_image(
     assert len({row[2] for row in cells}) > 1, "other inputs give other figures"
     assert main([*map(str, command[:5]), "--sizes", "8"]) == 2
     assert all(float(row[4]) > 0 and float(row[5]) > 0 for row in cells)
+
+
+def test_without_anybody_held_out_there_is_nothing_to_measure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up_people(tmp_path / "people", people=3)
+    bundle = small_bundle(tmp_path / "small")
+    command = ["sizes", "--bundle", bundle.path, "--people", tmp_path / "people"]
+    assert main([*map(str, command), "--cache", str(tmp_path / "cache")]) == 3
+    assert "Nobody is held out" in capsys.readouterr().err

@@ -316,6 +316,15 @@ def test_runs_that_differ_in_loss_and_seed_are_compared_as_far_as_they_say(tmp_p
     assert read_compared(runs) == (results, False)
 
 
+@pytest.mark.parametrize("share", ["0", "25"])
+def test_a_spared_share_is_a_share(
+    share: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["publish", *PUBLISH, "--utkface", str(tmp_path), "--facts", "none.json"]
+    assert main([*words, "--spared", share, "--out", str(tmp_path)]) == 2
+    assert f"--spared {share} is no share" in capsys.readouterr().err
+
+
 def test_groups_are_looked_for_before_anything_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +58,7 @@ class Table:
         """Per picture, ``root/person``; the root is the folder above the one it lies in."""
         return np.array(
             [
-                f"{path.parent.parent.name}/{self.names[label]}"
+                f"{Path(os.path.abspath(path)).parent.parent.name}/{self.names[label]}"
                 for path, label in zip(self.paths, self.labels, strict=True)
             ]
         )
