@@ -27,6 +27,7 @@ from training import distributed, metrics
 from training.distillation import Distillation, Recipe, batch_rows, lift
 from training.errors import UsageError, positive
 from training.faces import FaceSet, check_held_out, load_faces
+from training.frozen import frozen_stages
 from training.journal import write_csv
 from training.refit import ENOUGH, refit_head
 from training.start import initialise
@@ -111,6 +112,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--settle", type=float, default=Recipe.settle,
         help="share of the steps, at the end, with batch-norm statistics kept",
     )  # fmt: skip
+    parser.add_argument(
+        "--freeze", default=Recipe.freeze, metavar="STAGE",
+        help="keep the trunk as it is up to this stage, such as layer2, for faster steps",
+    )  # fmt: skip
     parser.add_argument("--batch", type=positive, default=Recipe.batch)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=positive, default=500, help="steps between checkpoints")
@@ -154,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
     stages, spare = _stages(args.stages), _shares(args.spare)
     recipe = Recipe(
         stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, settle=args.settle,
-        seed=args.seed,
+        freeze=args.freeze, seed=args.seed,
     )  # fmt: skip
     if recipe.batch % distributed.world():
         raise UsageError(
@@ -162,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
         )
     torch.manual_seed(recipe.seed)
     net = EmbeddingNet(Architecture(trunk=args.trunk, dim=args.dim, head_norm=True))
+    frozen_stages(net.trunk, recipe.freeze)  # a wrong name is refused before anything is computed
     fresh = initialise(net, args.init)
     if args.refit_head and fresh:
         raise UsageError(

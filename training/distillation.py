@@ -28,6 +28,7 @@ from training.augment import Augment
 from training.batch_norm import keep_statistics
 from training.ema import EMA
 from training.errors import UsageError
+from training.frozen import frozen_stages
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Recipe:
             so far. They begin from the averaged weights, so that the network that is trained is
             the one that will be served: a feature of few faces cannot be tamed by the batch it
             happens to be in.
+        freeze: The last stage of the trunk that stays as it is, with all before it; empty trains
+            everything.
         seed: Fixes order, augmentation and fresh weights.
     """
 
@@ -61,6 +64,7 @@ class Recipe:
     gram: float = 4.0
     ema: float = 0.999
     settle: float = 0.0
+    freeze: str = ""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -140,6 +144,7 @@ class Distillation:
         self.recipe = recipe
         self.preprocessing = preprocessing
         self.augment = Augment()
+        self.frozen = nn.ModuleList(frozen_stages(net.trunk, recipe.freeze)).requires_grad_(False)
         self.ema = EMA(net, recipe.ema)
         self.optimizer = torch.optim.AdamW(
             _decayed(net, recipe.weight_decay), lr=recipe.lr, fused=True
@@ -165,6 +170,7 @@ class Distillation:
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.lr_at(self.step)
         self.net.train()
+        self.frozen.eval()
         if self.step >= recipe.settles_at:
             keep_statistics(self.net)
         if self.step == recipe.settles_at:

@@ -145,6 +145,25 @@ def test_statistics_are_kept_once_the_run_settles() -> None:
     assert not torch.equal(settled[0][1], settled[-1][1])
 
 
+def test_frozen_stages_stay_to_the_bit_and_the_others_learn() -> None:
+    job = small_job(freeze="layer2")
+    before = {name: value.clone() for name, value in job.net.state_dict().items()}
+    crops = np.random.default_rng(0).integers(0, 256, (4, 112, 112, 3), np.uint8)
+    for _ in range(job.recipe.steps):
+        job.train_step(crops, lift(16, 16, seed=0)[:4])
+    kept = ("trunk.conv1", "trunk.bn1", "trunk.layer1", "trunk.layer2")
+    for name, value in job.net.state_dict().items():
+        assert torch.equal(value, before[name]) == name.startswith(kept), name
+
+
+def test_a_stage_that_is_not_there_is_refused_before_anything_is_computed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for stage in ("layer9", "layer4"):
+        assert main(command(tmp_path, tmp_path / "run", "--freeze", stage)) == 2
+        assert "give one of conv1, bn1, relu, maxpool, layer1, layer2" in capsys.readouterr().err
+
+
 def test_two_processes_learn_what_one_does(world: Path, tmp_path: Path) -> None:
     """Not bit for bit: each process normalises its own half of the batch."""
     stages = ("--stages", "48:160", "--every", "20")
