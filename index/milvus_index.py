@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-import math
-import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from index import milvus_calls
+from index.milvus_calls import MilvusCalls, retry
 from index.milvus_schema import create_collections, search_parameters, state_name
 from index.milvus_url import MilvusAddress
 from index.records import Mark, Vectors
 from index.vectors import IndexStats, check_queries, check_rows, foreign_index
 from model.errors import BundleMismatch, IndexUnavailable
 
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
 BATCH = 500
 """Vectors per request; about 1 MB at 512 numbers, far below the server's limit of 64 MB."""
-ATTEMPTS = 5
-TIMEOUT = 20.0
-ASK_TIMEOUT = 10.0
-ASK_PATIENCE = 5.0
-"""Seconds after which a question people wait for is not asked again."""
-AWAY_SECONDS = 5.0
-"""How long such questions fail at once after one that was asked in vain."""
 MOST_RESULTS = 16_384
 """The most results a Milvus server gives for one query."""
 OWNER_SECONDS = 1.0
@@ -60,9 +48,7 @@ class MilvusIndex:
         self._model_id = model_id
         self._mark: Mark | None = None
         self._asked = -OWNER_SECONDS  # never
-        self._away = False
-        self._away_until = 0.0
-        self._probing = threading.Lock()
+        self._calls = MilvusCalls(client, address.uri)
 
     @classmethod
     def connect(cls, url: str, *, dimension: int, model_id: str) -> MilvusIndex:
@@ -91,7 +77,7 @@ class MilvusIndex:
                 uri=address.uri,
                 token=address.token,
                 db_name=address.database,
-                timeout=TIMEOUT,
+                timeout=milvus_calls.TIMEOUT,
             )
             index = cls(client, address, dimension, model_id)
             index._prepare()
@@ -143,7 +129,7 @@ class MilvusIndex:
             )
 
     def _stored_mark(self) -> Mark | None:
-        found = self._ask(
+        found = self._calls.ask(
             "query",
             state_name(self._name),
             filter="id == 0",
@@ -168,7 +154,7 @@ class MilvusIndex:
             "token": mark.token,
             "vector": [0.0, 1.0],
         }
-        self._call("upsert", state_name(self._name), [row])
+        self._calls.write("upsert", state_name(self._name), [row])
         self._mark = mark
 
     def add(self, ids: np.ndarray, vectors: np.ndarray, people: Sequence[str]) -> None:
@@ -187,13 +173,13 @@ class MilvusIndex:
                     ids[part].tolist(), people[part], halves, strict=True
                 )
             ]
-            self._call("upsert", self._name, rows)
+            self._calls.write("upsert", self._name, rows)
 
     def remove(self, ids: np.ndarray) -> int:
         ids = np.asarray(ids, np.int64).reshape(-1)
         removed = 0
         for start in range(0, len(ids), BATCH):
-            found = self._call(
+            found = self._calls.write(
                 "query",
                 self._name,
                 filter=f"id in {ids[start : start + BATCH].tolist()}",
@@ -201,7 +187,7 @@ class MilvusIndex:
                 consistency_level="Strong",
             )
             if found:
-                self._call("delete", self._name, ids=[row["id"] for row in found])
+                self._calls.write("delete", self._name, ids=[row["id"] for row in found])
             removed += len(found)
         return removed
 
@@ -211,7 +197,7 @@ class MilvusIndex:
         ids = np.full((len(queries), k), -1, np.int64)
         if not len(queries):
             return scores, ids
-        hits = self._ask(
+        hits = self._calls.ask(
             "search",
             self._name,
             data=list(queries),
@@ -227,7 +213,7 @@ class MilvusIndex:
         return scores, ids
 
     def __len__(self) -> int:
-        found = self._ask(
+        found = self._calls.ask(
             "query",
             self._name,
             filter="",
@@ -257,7 +243,7 @@ class MilvusIndex:
         # Claimed before it is emptied: a process of another gallery is refused from here on,
         # and a rebuild that is cut off is begun again.
         self._store_mark(Mark(mark.gallery_id, CLAIMED, 0))
-        self._call("drop_collection", self._name)
+        self._calls.write("drop_collection", self._name)
         retry(self._prepare, self._address.uri)
         for chunk in chunks:
             self.add(chunk.ids, chunk.vectors, chunk.people)
@@ -265,8 +251,8 @@ class MilvusIndex:
 
     def drop(self) -> None:
         """Deletes the collections and everything in them, and closes the index."""
-        self._call("drop_collection", state_name(self._name))
-        self._call("drop_collection", self._name)
+        self._calls.write("drop_collection", state_name(self._name))
+        self._calls.write("drop_collection", self._name)
         self.close()
 
     def stats(self) -> IndexStats:
@@ -286,98 +272,3 @@ class MilvusIndex:
 
     def close(self) -> None:
         self._client.close()
-
-    def _call(self, method: str, *args: Any, **options: Any) -> Any:
-        """A write, or a read that belongs to one: tried for long, so that no work is lost."""
-        action = getattr(self._client, method)
-        return retry(lambda: action(*args, timeout=TIMEOUT, **options), self._address.uri)
-
-    def _ask(self, method: str, *args: Any, **options: Any) -> Any:
-        """A read people wait for.
-
-        While the server is away one caller at a time finds out whether it is back, and the others
-        fail at once: threads that are shared with other work, such as comparing two photos, must
-        not all wait for it.
-        """
-        if not self._away:
-            return self._heard(method, *args, **options)
-        if time.monotonic() < self._away_until or not self._probing.acquire(blocking=False):
-            raise IndexUnavailable(
-                f"Milvus at {self._address.uri} did not answer a moment ago; try again soon."
-            )
-        try:
-            return self._heard(method, *args, **options)
-        finally:
-            self._probing.release()
-
-    def _heard(self, method: str, *args: Any, **options: Any) -> Any:
-        action = getattr(self._client, method)
-        try:
-            answer = retry(
-                lambda: action(*args, timeout=ASK_TIMEOUT, **options),
-                self._address.uri,
-                patience=ASK_PATIENCE,
-            )
-        except MilvusAway:
-            self._away, self._away_until = True, time.monotonic() + AWAY_SECONDS
-            raise
-        self._away = False
-        return answer
-
-
-class MilvusAway(IndexUnavailable):
-    """The server does not answer; a refusal is another :class:`IndexUnavailable`."""
-
-
-def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T:
-    """Calls a Milvus action again, after growing pauses, while the server is away.
-
-    Every action of this module may be repeated without harm.
-
-    Args:
-        action: What to call.
-        uri: The server, for messages.
-        patience: Seconds after which it is not called again.
-
-    Raises:
-        MilvusAway: If the server stays away.
-        IndexUnavailable: If it refuses the action.
-    """
-    import grpc
-    from pymilvus.exceptions import MilvusException
-
-    pause, started = 0.5, time.monotonic()
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return action()
-        except (MilvusException, grpc.RpcError) as error:
-            text = str(error)
-            if not _passing(text):
-                raise IndexUnavailable(f"Milvus at {uri} refused the operation: {text}") from error
-            if attempt == ATTEMPTS or time.monotonic() - started > patience:
-                raise MilvusAway(
-                    f"Milvus at {uri} does not answer ({text}). Start the server or check the "
-                    "address; enrollments are safe in the gallery, and `python -m index sync` "
-                    "brings the index up to date afterwards."
-                ) from error
-            log.info("Milvus at %s: %s; trying again in %.1f s", uri, text, pause)
-            time.sleep(pause)
-            pause *= 2
-    raise AssertionError("ATTEMPTS must be at least 1")
-
-
-def _passing(text: str) -> bool:
-    signs = (
-        "UNAVAILABLE",
-        "DEADLINE_EXCEEDED",
-        "Fail connecting",
-        "connect",
-        "not ready",
-        "timeout",
-        "no available",
-        "not healthy",
-        "channel",
-        "node offline",
-        "not online",
-    )
-    return any(sign.lower() in text.lower() for sign in signs)

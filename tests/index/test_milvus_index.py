@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import milvus_index
+from index import milvus_calls, milvus_index
 from index.__main__ import main
 from index.follow import compare, discard, open_index
 from index.gallery import Gallery
-from index.milvus_index import MilvusIndex, retry
+from index.milvus_calls import retry
+from index.milvus_index import MilvusIndex
 from index.milvus_url import MilvusAddress
 from index.records import Mark, Vectors
 from index.search import PeopleSearch
@@ -215,8 +216,8 @@ def test_missing_pymilvus_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_absent_server_is_a_clear_error_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pymilvus")
-    monkeypatch.setattr(milvus_index, "TIMEOUT", 1.0)
-    monkeypatch.setattr(milvus_index, "ATTEMPTS", 2)
+    monkeypatch.setattr(milvus_calls, "TIMEOUT", 1.0)
+    monkeypatch.setattr(milvus_calls, "ATTEMPTS", 2)
     start = time.monotonic()
     with pytest.raises(IndexUnavailable, match="does not answer"):
         MilvusIndex.connect("milvus://127.0.0.1:9", dimension=8, model_id=MODEL)
@@ -250,7 +251,7 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
 ) -> None:
     exceptions = pytest.importorskip("pymilvus.exceptions")
     clock = [100.0]
-    monkeypatch.setattr(milvus_index.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(milvus_calls.time, "monotonic", lambda: clock[0])
     asked = threading.Semaphore(0)
     answers: queue.Queue[list | Exception] = queue.Queue()
 
@@ -274,7 +275,7 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
     answers.put(gone)
     assert count() == "no answer"
     assert count() == "moment ago"
-    clock[0] += milvus_index.AWAY_SECONDS
+    clock[0] += milvus_calls.AWAY_SECONDS
     with ThreadPoolExecutor(1) as pool:
         for _ in range(2):
             assert asked.acquire(timeout=60)
@@ -283,7 +284,7 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
             assert count() == "moment ago", "somebody is asking"
             answers.put(gone)
             assert prober.result(60) == "no answer"
-            clock[0] += milvus_index.AWAY_SECONDS
+            clock[0] += milvus_calls.AWAY_SECONDS
             asked.release()
         answers.put([{"count(*)": 3}])
         assert count() == 3
@@ -294,8 +295,8 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
 def test_work_is_not_given_up_after_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     exceptions = pytest.importorskip("pymilvus.exceptions")
     clock = [100.0]
-    monkeypatch.setattr(milvus_index.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(milvus_index.time, "sleep", lambda pause: None)
+    monkeypatch.setattr(milvus_calls.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(milvus_calls.time, "sleep", lambda pause: None)
     calls = []
 
     def slow() -> str:
