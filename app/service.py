@@ -8,7 +8,6 @@ reads, and the map of regions that explains a comparison, leaves none.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,11 +20,9 @@ from app.core import Core
 from app.people import PeopleService
 from app.progress import Progress
 from app.results import (
-    DetectedFace,
     Evidence,
     FaceSearch,
     ModelInfo,
-    PairVerdict,
     Photo,
     Search,
     Verification,
@@ -139,22 +136,6 @@ class FaceService(PeopleService):
         verdict = result.verdict.decision if result.verdict else "choice_needed"
         self._log("verify", verdict=verdict, pairs=len(result.pairs))
         return result
-
-    def compare_all(
-        self,
-        faces_a: Sequence[DetectedFace],
-        faces_b: Sequence[DetectedFace],
-        *,
-        target_fmr: float | None = None,
-        prior: float | None = None,
-    ) -> tuple[PairVerdict, ...]:
-        """Every face of one photo against every face of another, likeliest first."""
-        self.principal.require("read")
-        pairs = verification.compare(
-            self.core, tuple(faces_a), tuple(faces_b), target_fmr=target_fmr, prior=prior
-        )
-        self._log("compare_all", pairs=len(pairs))
-        return pairs
 
     def occlusion_map(
         self,
