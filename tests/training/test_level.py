@@ -157,6 +157,18 @@ def test_command_writes_the_model_it_judged_on_the_other_half(
         assert re.search(rf"^{name} +{len(judged)}  {rate:.1e} \[", text, re.MULTILINE), text
 
 
+def test_a_folder_given_from_inside_is_called_what_it_is_called(
+    groups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(command(groups, tmp_path / "outside", "--directions", "1")) == 0
+    monkeypatch.chdir(groups)
+    assert main(command(Path(), tmp_path / "inside", "--directions", "1", "--cache",
+                        str(groups.parent / "cache"))) == 0  # fmt: skip
+    outside, inside = (Bundle.load(tmp_path / name) for name in ("outside", "inside"))
+    assert inside.model_id == outside.model_id
+    assert inside.provenance["levelled"]["folders"] == ["groups"]
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
