@@ -36,13 +36,23 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: list[str]) -> int:
     """Run one command; returns its exit code."""
     options = _parser().parse_args(arguments)
+    return heard(lambda: _run(options))
+
+
+def heard(work: Callable[[], int]) -> int:
+    """The exit code of some work, unless what it printed could not be written.
+
+    An answer that nobody heard must not be taken for a verdict.
+    """
     try:
-        code = _run(options)
-        sys.stdout.flush()
+        code = work()
+        if sys.stdout is not None:  # it is None where it was closed from the start
+            sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # Nobody heard the answer, so it must not be taken for a verdict. What is left to print goes
-        # nowhere, or Python would complain when it ends.
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"The answer cannot be written: {error.strerror}.", file=sys.stderr)
+        # What is left to print goes nowhere, or Python would complain when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OTHER
 

@@ -135,12 +135,14 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
         if not options.yes:
             _confirm(person, options)
         erased = gallery.forget(person.id)
-        # Before the search engine, which may be away for long or be given up on.
-        AuditLog(settings.audit_file if settings.audit else None).write(
-            "local", "forget", person=person.id
-        )
-        if settings.index.startswith("milvus"):
-            erased = _from_milvus_too(gallery, settings.index, erased)
+        try:
+            # Before the search engine, which may be away for long or be given up on.
+            AuditLog(settings.audit_file if settings.audit else None).write(
+                "local", "forget", person=person.id
+            )
+        finally:
+            if settings.index.startswith("milvus"):
+                erased = _from_milvus_too(gallery, settings.index, erased)
     if options.json:
         _print_json({"person_id": erased.person_id, "photos": erased.photos,
                      "thumbnails": erased.thumbnails, "complete": erased.complete})  # fmt: skip

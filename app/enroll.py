@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import exits
-from app.cli import Parser, common_options, failed, positive, settings_of
+from app.cli import Parser, common_options, failed, heard, positive, settings_of
 from app.report import Line, Report
 from app.results import OVERRIDABLE
 from app.settings import Settings
@@ -34,8 +34,14 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.accept and not options.reason:
         parser.error("--accept needs a --reason")
+    return heard(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         return run(settings_of(options), options)
+    except BrokenPipeError:
+        raise
     except Exception as error:
         return failed(error)
     except KeyboardInterrupt:

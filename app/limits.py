@@ -155,6 +155,7 @@ class WorkQueue:
         self.admitted = 0
         self.running = 0
         self._slots = asyncio.Semaphore(workers)
+        self._probing = asyncio.Lock()
 
     @contextmanager
     def admit(self) -> Iterator[None]:
@@ -164,12 +165,29 @@ class WorkQueue:
             Busy: All places are taken.
         """
         if self.admitted >= self.workers + self.depth:
-            raise Busy("The server is at work on as much as it takes on. Try again.", retry_after=1)
+            raise self._full()
         self.admitted += 1
         try:
             yield
         finally:
             self.admitted -= 1
+
+    async def probe(self, function: Callable[[], T]) -> T:
+        """Call something short beside the workers, one at a time, if a request would find a place.
+
+        It takes no place itself: whoever asks often must not keep others from theirs.
+
+        Raises:
+            Busy: All places are taken.
+        """
+        if self.admitted >= self.workers + self.depth:
+            raise self._full()
+        async with self._probing:
+            return await anyio.to_thread.run_sync(function)
+
+    @staticmethod
+    def _full() -> Busy:
+        return Busy("The server is at work on as much as it takes on. Try again.", retry_after=1)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function`` in a worker's thread.

@@ -12,17 +12,22 @@ _WORDS_OF_CAMERAS = {"dsc", "dscf", "dscn", "face", "image", "img", "photo", "pi
                      "pxl", "scan", "screenshot"}  # fmt: skip
 
 
-def people_of(paths: Sequence[PurePath]) -> list[str | None]:
+def people_of(paths: Sequence[PurePath], *, wrapped: bool = True) -> list[str | None]:
     """Whose photo each path of a source is; None where it does not say.
 
     Folders that wrap all photos name nobody. Below them the first folder names the person; a
     photo in no folder is named by its file, as in ``Ann_Lee_0001.jpg``. When all photos lie in
-    one folder and most files name nobody, the folder does.
+    one folder, it names their person unless most files name one themselves.
+
+    Args:
+        paths: The photos.
+        wrapped: A folder around all of them may be there for their being packed together, as in
+            a zip file. If not, the one they lie in names the person whatever the files are called.
     """
     root = _wrapping(paths)
     below = [path.parts[len(root) :] for path in paths]
     if root and all(len(parts) == 1 for parts in below):
-        named = [_from_file(path) for path in paths]
+        named = [_from_file(path) for path in paths if wrapped]
         if 2 * sum(name is not None for name in named) < len(paths):
             return [next(filter(None, map(_name, reversed(root))), None)] * len(paths)
     return [

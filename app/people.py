@@ -133,22 +133,24 @@ class PeopleService:
         gallery = self.core.gallery
         if photo_id not in {photo.id for photo in gallery.photos(person_id)}:
             raise UnknownPerson(f"This person has no photo with the id {photo_id}.")
-        erased = gallery.remove_photo(photo_id)
-        self._log("remove_photo", person=person_id, photo=photo_id)
-        return self._from_index_too(erased)
+        return self._erased(
+            gallery.remove_photo(photo_id), "remove_photo", person=person_id, photo=photo_id
+        )
 
     def forget(self, person_id: str) -> Erased:
         """Erase a person: name, photos, vectors, thumbnails, and from the index."""
         self.principal.require("admin")
-        erased = self.core.gallery.forget(person_id)
-        self._log("forget", person=person_id)
-        return self._from_index_too(erased)
+        return self._erased(self.core.gallery.forget(person_id), "forget", person=person_id)
 
-    def _from_index_too(self, erased: Erased) -> Erased:
+    def _erased(self, erased: Erased, act: str, **about: str) -> Erased:
+        """Note it in the log, and erase it from the index even if the log cannot be written."""
         try:
-            self.core.search.sync()
-        except IndexUnavailable:
-            return replace(erased, complete=False)
+            self._log(act, **about)
+        finally:
+            try:
+                self.core.search.sync()
+            except IndexUnavailable:
+                erased = replace(erased, complete=False)
         return erased
 
     def export(self, file: Path) -> int:

@@ -21,13 +21,12 @@ async def health(desk: AtDesk) -> Response:
     "/ready",
     response_model=answers.HealthAnswer,
     responses={503: PROBLEMS[503]},
-    summary="Is a worker free, and the gallery there?",
+    summary="Is there a place for a request, and the gallery?",
 )
 async def ready(desk: AtDesk) -> Response:
     """A search engine on another machine is not asked: while it is away, comparing two photos
     works, and searching and enrolling answer 503."""
-    with desk.queue.admit():
-        await desk.queue.run(desk.service.count)
+    await desk.queue.probe(desk.service.count)
     return shown(_healthy(desk))
 
 

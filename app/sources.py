@@ -121,7 +121,7 @@ def _item(file: str, name: str | None, read: Callable[[], bytes], *facts: Any) -
 def _from_folder(folder: Path, max_bytes: int) -> Iterator[Item]:
     inside = [file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file()]
     photos = list(filter(is_photo, inside))
-    for path, name in zip(photos, people_of(photos), strict=True):
+    for path, name in zip(photos, people_of(photos, wrapped=False), strict=True):
         yield _item(path.as_posix(), name, file_reader(folder / path, max_bytes))
 
 
@@ -206,6 +206,11 @@ def zip_reader(
     """The same for a photo in a zip file; ``lock`` is the archive's."""
 
     def read() -> bytes:
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadImage(
+                f"{entry.filename} is packed in a way that cannot be unpacked safely: a few bytes "
+                "may unfold to gigabytes at once. Make an ordinary zip file."
+            )
         try:
             # A bomb never unfolds: one byte past the limit and the decoder refuses it.
             with lock, archive.open(entry) as stream:

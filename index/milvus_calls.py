@@ -73,6 +73,9 @@ class MilvusCalls:
         except MilvusAway:
             self._away, self._away_until = True, time.monotonic() + AWAY_SECONDS
             raise
+        except IndexUnavailable:
+            self._away = False  # a refusal is an answer
+            raise
         self._away = False
         return answer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ class MilvusIndex:
         # that one did, which does no harm.
         if self._mark is not None and time.monotonic() - self._asked < OWNER_SECONDS:
             return self._mark
-        stored = self._stored_mark()
+        stored = self._stored_mark(self._calls.ask)
         if self._mark is None or stored is None:
             self._mark = stored
         else:
@@ -128,8 +128,8 @@ class MilvusIndex:
                 "rebuild` again."
             )
 
-    def _stored_mark(self) -> Mark | None:
-        found = self._calls.ask(
+    def _stored_mark(self, call: Callable[..., Any]) -> Mark | None:
+        found = call(
             "query",
             state_name(self._name),
             filter="id == 0",
@@ -141,7 +141,7 @@ class MilvusIndex:
         return Mark(found[0]["gallery_id"], int(found[0]["seq"]), int(found[0]["token"]))
 
     def advance(self, mark: Mark) -> None:
-        stored = self._stored_mark()
+        stored = self._stored_mark(self._calls.write)
         if stored is not None:
             self._check_owner(stored, mark.gallery_id)
         self._store_mark(mark)

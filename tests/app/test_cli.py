@@ -205,6 +205,28 @@ def test_an_answer_that_nobody_read_is_no_verdict(tmp_path: Path) -> None:
     os.close(write)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("program", [["app", "keys", "list"], ["app.enroll", "PHOTOS"]])
+def test_an_answer_that_cannot_be_written_is_a_sentence(tmp_path: Path, program: list[str]) -> None:
+    KeyStore(Settings(data=tmp_path).keys_file).add("ann")
+    (tmp_path / "photos").mkdir()
+    words = [word.replace("PHOTOS", str(tmp_path / "photos")) for word in program]
+    command = [sys.executable, "-m", *words, "--data", str(tmp_path)]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert ended.returncode == OTHER
+    assert "No space left" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_closed_output_changes_no_exit_code(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m app keys list --data {tmp_path} >&-"
+    ended = subprocess.run(["sh", "-c", command], cwd=ROOT, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300

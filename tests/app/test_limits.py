@@ -121,6 +121,23 @@ def test_the_queue_bounds_what_runs_and_what_waits() -> None:
     assert answers == [0, 1, 2, 3, 4] + ["busy, retry after 1"] * 15
 
 
+def test_probes_take_no_place_of_work() -> None:
+    async def main() -> None:
+        queue = WorkQueue(workers=1, depth=1, wait_seconds=5)
+        release = threading.Event()
+        with queue.admit():
+            working = asyncio.create_task(queue.run(release.wait))
+            probes = [queue.probe(lambda: "there") for _ in range(20)]
+            assert await asyncio.gather(*probes) == ["there"] * 20, "while the worker is busy"
+            assert queue.admitted == 1
+            with queue.admit(), pytest.raises(Busy):
+                await queue.probe(lambda: "full")
+            release.set()
+            assert await working
+
+    asyncio.run(main())
+
+
 def test_a_caller_that_fills_its_share_of_the_doorway_keeps_out_only_itself() -> None:
     async def main() -> None:
         doorway = Doorway(places=4, share=2, wait_seconds=0.05)

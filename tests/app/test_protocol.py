@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -34,6 +35,11 @@ async def slow_app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/slow":
         await asyncio.sleep(3 * SECONDS)
     await send({"type": "http.response.start", "status": 200, "headers": []})
+    if scope["path"] == "/streamed":
+        for _ in range(50):
+            await send(
+                {"type": "http.response.body", "body": bytes(LARGE // 50), "more_body": True}
+            )
     body = bytes(LARGE) if scope["path"] == "/large" else b"done"
     await send({"type": "http.response.body", "body": body})
 
@@ -53,10 +59,10 @@ def port() -> Iterator[int]:
 
 def until_closed(connection: socket.socket) -> bytes:
     connection.settimeout(30)
-    heard = b""
-    while part := connection.recv(4096):
+    heard = bytearray()
+    while part := connection.recv(1_000_000):
         heard += part
-    return heard
+    return bytes(heard)
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: a\r\n"])
@@ -84,8 +90,21 @@ def test_a_slow_answer_is_waited_for(port: int) -> None:
         assert b"done" in until_closed(connection)
 
 
-def test_who_does_not_read_the_answer_is_hung_up_on(port: int) -> None:
+def test_a_streamed_answer_may_be_read_slowly(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        connection.sendall(b"GET /streamed HTTP/1.1\r\nHost: a\r\n\r\n")
+        connection.settimeout(30)
+        heard, started = 0, time.monotonic()
+        while heard < LARGE and (part := connection.recv(500_000)):
+            heard += len(part)
+            time.sleep(SECONDS / 10)
+        assert heard >= LARGE
+        assert time.monotonic() - started > 4 * SECONDS
+
+
+@pytest.mark.parametrize("path", [b"/large", b"/streamed"])
+def test_who_does_not_read_the_answer_is_hung_up_on(port: int, path: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: a\r\n\r\n")
         assert Quick.lost.wait(60)
         assert len(until_closed(connection)) < LARGE

@@ -242,3 +242,19 @@ def test_an_index_that_is_away_is_no_reason_to_keep_anyone(
     with pytest.raises(IndexUnavailable):
         service.enroll("Ann", uploads(photos.collins))
     assert service.count() == 0
+
+
+def test_a_log_that_cannot_be_written_leaves_nobody_in_the_index(
+    service: FaceService, photos: Photos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = service.enroll("Ann", uploads(photos.collins, photos.collins_again)).person_id
+    assert person is not None
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(service, "_log", full)
+    with pytest.raises(OSError, match="disk full"):
+        service.forget(person)
+    assert service.count() == 0
+    assert len(service.core.search.index) == 0

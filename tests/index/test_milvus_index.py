@@ -292,6 +292,44 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
         assert count() == 4, "everybody may ask again"
 
 
+class Answering:
+    """A client whose answers to ``query`` are said beforehand; everything else succeeds."""
+
+    def __init__(self, *answers: list | Exception) -> None:
+        self.answers = list(answers)
+
+    def query(self, *_: object, **__: object) -> list:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def upsert(self, *_: object, **__: object) -> None:
+        pass
+
+
+def test_a_refusal_is_an_answer() -> None:
+    exceptions = pytest.importorskip("pymilvus.exceptions")
+    client = Answering(exceptions.MilvusException(1100, "collection not loaded"), [{"count(*)": 3}])
+    calls = milvus_calls.MilvusCalls(client, "uri")
+    calls._away = True
+    with pytest.raises(IndexUnavailable, match="not loaded"):
+        calls.ask("query")
+    assert not calls._away
+    assert calls.ask("query") == [{"count(*)": 3}]
+
+
+def test_the_end_of_a_rebuild_waits_out_a_hiccup(monkeypatch: pytest.MonkeyPatch) -> None:
+    exceptions = pytest.importorskip("pymilvus.exceptions")
+    clock = [100.0]
+    monkeypatch.setattr(milvus_calls.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(milvus_calls.time, "sleep", lambda pause: clock.__setitem__(0, 130.0))
+    client = Answering(exceptions.MilvusException(2, "DEADLINE_EXCEEDED"), [])
+    index = MilvusIndex(client, MilvusAddress.parse("milvus://server"), 8, MODEL)
+    index.advance(Mark("gallery", 7, 1))
+    assert index._mark == Mark("gallery", 7, 1)
+
+
 def test_work_is_not_given_up_after_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     exceptions = pytest.importorskip("pymilvus.exceptions")
     clock = [100.0]
