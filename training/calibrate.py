@@ -25,7 +25,7 @@ from training.calibration_data import (
 )
 from training.calibration_report import Pictures, write_report
 from training.datasets import DATASETS
-from training.errors import UsageError
+from training.errors import UsageError, natural
 from training.score_files import read_bob, read_pyeer
 
 WORST_SHOWN = 12
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="leave the bundle as it is")
     parser.add_argument("--no-pictures", action="store_true", help="no photos in the report")
     parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=natural, default=0)
 
 
 def run(args: argparse.Namespace) -> int:

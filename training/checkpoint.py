@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from model.errors import FaceError
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -21,5 +24,13 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a checkpoint; refuses anything that would have to run code to be read."""
+    """Read a checkpoint; refuses anything that would have to run code to be read.
+
+    Raises:
+        FaceError: It is damaged, or no checkpoint.
+    """
+    if not zipfile.is_zipfile(path):  # which every file of torch.save is, if it is whole
+        raise FaceError(
+            f"{path} cannot be read: it is damaged, or no checkpoint. Delete it to start anew."
+        )
     return torch.load(path, map_location="cpu", weights_only=True)

@@ -7,6 +7,7 @@ On a CPU, one process of one thread per core is the fastest (``OMP_NUM_THREADS=1
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 from collections.abc import Callable
@@ -25,12 +26,12 @@ from model.network import TRUNKS, Architecture, EmbeddingNet
 from model.preprocess import Preprocessing, resize
 from training import distributed, metrics
 from training.distillation import Distillation, Recipe, batch_rows, lift
-from training.errors import UsageError, positive
-from training.faces import FaceSet, check_held_out, load_faces
+from training.errors import STOPPED, UsageError, natural, positive
+from training.faces import FaceSet, check_held_out, load_faces, shares
 from training.frozen import frozen_stages
 from training.journal import write_csv
 from training.refit import ENOUGH, refit_head
-from training.start import initialise
+from training.start import initialise, started_from
 
 
 @torch.inference_mode()
@@ -117,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the trunk as it is up to this stage, such as layer2, for faster steps",
     )  # fmt: skip
     parser.add_argument("--batch", type=positive, default=Recipe.batch)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=natural, default=0)
     parser.add_argument("--every", type=positive, default=500, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--name", default="student")
@@ -138,25 +139,9 @@ def _stages(text: str) -> tuple[tuple[int, int], ...]:
     return found
 
 
-def _shares(text: str) -> dict[str, float]:
-    shares: dict[str, float] = {}
-    for part in filter(None, text.split(",")):
-        folder, _, share = part.rpartition(":")
-        try:
-            value = float(share)
-        except ValueError:
-            value = math.nan
-        if not (folder and 0 <= value < 1):
-            raise UsageError(f"--spare {text} is not like utkface:0.25 (folder:share below 1).")
-        if folder in shares:
-            raise UsageError(f"--spare names {folder!r} twice.")
-        shares[folder] = value
-    return shares
-
-
 def run(args: argparse.Namespace) -> int:
     distributed.start(gpu=False)
-    stages, spare = _stages(args.stages), _shares(args.spare)
+    stages, spare = _stages(args.stages), shares(args.spare)
     recipe = Recipe(
         stages=stages, batch=args.batch, lr=args.lr, decay=args.decay, settle=args.settle,
         freeze=args.freeze, seed=args.seed,
@@ -167,11 +152,16 @@ def run(args: argparse.Namespace) -> int:
         )
     torch.manual_seed(recipe.seed)
     net = EmbeddingNet(Architecture(trunk=args.trunk, dim=args.dim, head_norm=True))
-    frozen_stages(net.trunk, recipe.freeze)  # a wrong name is refused before anything is computed
+    frozen = frozen_stages(net.trunk, recipe.freeze)
     fresh = initialise(net, args.init)
     if args.refit_head and fresh:
         raise UsageError(
             f"--refit-head needs features that are trained; {', '.join(fresh)} would start fresh."
+        )
+    if untrained := [name for name in fresh if getattr(net.trunk, name) in frozen]:
+        raise UsageError(
+            f"--freeze {recipe.freeze} would keep {', '.join(untrained)} at random weights; "
+            "give an --init that brings them."
         )
     preprocessing = Preprocessing(input_size=stages[-1][0])
     teacher = Embedder(Bundle.load(args.teacher))
@@ -196,8 +186,10 @@ def run(args: argparse.Namespace) -> int:
     material = {
         "teacher": teacher.model_id,
         "number of faces": len(training),
+        "faces": hashlib.sha256(training.targets).hexdigest()[:12],
         "number of processes": distributed.world(),
-        "init": f"{args.init}, head fitted" if args.refit_head else args.init,
+        "init": started_from(args.init),
+        "head fitted": args.refit_head,
     }
     job = Distillation(net, recipe, preprocessing, material)
     if resuming:
@@ -212,23 +204,27 @@ def run(args: argparse.Namespace) -> int:
     distances: list[float] = []
     if leader and not job.history:
         note_progress(job, held_out, matrix, math.nan)
-    while job.step < recipe.steps:
-        rows = batch_rows(job.step, recipe.batch, len(training), recipe.seed)
-        distances.append(job.train_step(training.crops[rows], targets[rows]))
-        bar.update()
-        if leader and (job.step % args.every == 0 or job.step == recipe.steps):
-            note_progress(job, held_out, matrix, float(np.mean(distances)))
-            job.save(last)
-            write_csv(args.out / "metrics.csv", job.history)
-            distances.clear()
+    try:
+        while job.step < recipe.steps:
+            rows = batch_rows(job.step, recipe.batch, len(training), recipe.seed)
+            distances.append(job.train_step(training.crops[rows], targets[rows]))
+            bar.update()
+            if leader and (job.step % args.every == 0 or job.step == recipe.steps):
+                note_progress(job, held_out, matrix, float(np.mean(distances)))
+                job.save(last)
+                write_csv(args.out / "metrics.csv", job.history)
+                distances.clear()
+    except KeyboardInterrupt:
+        bar.close()
+        print(STOPPED.format(step=job.step))
+        return 130
     bar.close()
     if leader:
         bundle = save_network(
             args.out / "bundle", job.ema.net, preprocessing, name=args.name,
             card=f"# {args.name}\n\nDistilled from {teacher.bundle.name}.\n",
             provenance={
-                "distill": asdict(recipe), **material, "init": Path(args.init).name,
-                "hours": round(job.seconds / 3600, 2),
+                "distill": asdict(recipe), **material, "hours": round(job.seconds / 3600, 2),
             },
         )  # fmt: skip
         print(f"wrote {bundle.path}, model {bundle.model_id[:12]}")

@@ -68,6 +68,8 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.batch < 2:
+            raise UsageError(f"batch is {self.batch}; batch norm needs two images or more")
         if not 0 <= self.settle < 1:
             raise UsageError(f"settle is {self.settle}; it must be 0 or more and below 1")
         if not 0 <= self.decay <= 1:
@@ -219,7 +221,7 @@ class Distillation:
             FaceError: It was made with another recipe, network or material.
         """
         state = checkpoint.load(path)
-        then = state["settings"]
+        then = asdict(Recipe()) | state.get("settings", {})  # what is newer than it had its default
         differ = [name for name, value in self.settings.items() if then.get(name) != value]
         if differ:
             raise FaceError(f"{path} was made with another {', '.join(differ)}; start anew.")

@@ -6,6 +6,11 @@ import argparse
 
 from model.errors import FaceError
 
+STOPPED = (
+    "\nstopped at step {step:,}; the same command with --resume goes on from the last checkpoint"
+)
+"""What a run says that was interrupted."""
+
 
 class UsageError(FaceError, ValueError):
     """A setting that cannot be used; the sentence names it and what is allowed."""

@@ -20,7 +20,7 @@ from training import checkpoint, metrics, plots
 from training.crops import aligned_crops
 from training.datasets import lfw
 from training.embedding import embed_crops
-from training.errors import UsageError
+from training.errors import UsageError, natural
 from training.fit import recipe_of, summary
 from training.journal import read_csv
 from training.report import evaluation_page, png
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", type=Path, metavar="BUNDLE",
                         help="another bundle, to say how far --bundle differs from it")  # fmt: skip
     parser.add_argument("--part", default="test", choices=["train", "val", "test"])
-    parser.add_argument("--replicates", type=int, default=200, help="bootstrap samples")
+    parser.add_argument("--replicates", type=natural, default=200, help="bootstrap samples")
     parser.add_argument("--out", type=Path, help="folder of the report; default is the run's")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from model.errors import FaceError
 from model.image import SUFFIXES
 from model.types import CROP_SIZE
 from training.crops import aligned_crops, why_lost
+from training.errors import UsageError
 from training.teacher import teacher_targets
 
 HELD_OUT_SHARE = 0.05
@@ -77,6 +79,9 @@ def load_faces(
     if not (people or loose or photos):
         raise FaceError("No folder of faces was given.")
     people, loose, photos = ([named(root) for root in roots] for roots in (people, loose, photos))
+    names = [root.name for root in (*people, *loose, *photos)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise FaceError(f"Two folders are called {twice!r}: people of both would be mixed up.")
     if strange := set(spare) - {root.name for root in photos}:
         raise FaceError(f"There is no folder {min(strange)!r} among the photos to spare some of.")
     excluded = read_names(exclude)
@@ -149,13 +154,19 @@ def read_root(
 
 
 def check_held_out(faces: FaceSet) -> None:
-    """See that there is somebody to judge by.
+    """See that there are pairs of one person and of two to judge by.
 
     Raises:
-        FaceError: There is nobody.
+        FaceError: There are not.
     """
-    if not len(faces):
+    photos = np.unique(faces.labels, return_counts=True)[1]
+    if not len(photos):
         raise FaceError("Nobody is held out to judge by: give --people, a few dozen at least.")
+    if len(photos) < 2 or photos.max() < 2:
+        raise FaceError(
+            f"{len(photos)} people with at most {photos.max()} photos each are held out: that "
+            "makes no pairs of one person and of two. Give --people more of them."
+        )
 
 
 def held_out(name: str, share: float = HELD_OUT_SHARE) -> bool:
@@ -170,3 +181,24 @@ def read_names(file: Path | None) -> frozenset[str]:
     if not file.is_file():
         raise FaceError(f"There is no file {file}. --exclude takes a text file, a name a line.")
     return frozenset(filter(None, file.read_text().split("\n")))
+
+
+def shares(text: str) -> dict[str, float]:
+    """``FOLDER:SHARE,...`` of ``--spare``, the share of each folder to leave out, by its name.
+
+    Raises:
+        UsageError: It is not like that, or names a folder twice.
+    """
+    found: dict[str, float] = {}
+    for part in filter(None, text.split(",")):
+        folder, _, share = part.rpartition(":")
+        try:
+            value = float(share)
+        except ValueError:
+            value = math.nan
+        if not (folder and 0 <= value < 1):
+            raise UsageError(f"--spare {text} is not like utkface:0.25 (folder:share below 1).")
+        if folder in found:
+            raise UsageError(f"--spare names {folder!r} twice.")
+        found[folder] = value
+    return found

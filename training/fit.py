@@ -12,7 +12,7 @@ from typing import Any
 from model.bundle import save_network
 from model.network import EmbeddingNet
 from training import checkpoint, distributed, metrics
-from training.errors import UsageError, natural, positive
+from training.errors import STOPPED, UsageError, natural, positive
 from training.keep import add_keep_arguments, keep_settings, keep_teacher
 from training.loop import Job
 from training.losses import LOSSES
@@ -102,10 +102,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         job.run()
     except KeyboardInterrupt:
-        print(
-            f"\nstopped at step {job.step:,}; "
-            "the same command with --resume goes on from the last checkpoint"
-        )
+        print(STOPPED.format(step=job.step))
         return 130
     if job.rank == 0:
         finish(task, job, args)

@@ -23,7 +23,7 @@ from training.augment import Augment
 from training.distillation import batch_rows, distillation_loss, lift
 from training.embedding import autocast
 from training.errors import UsageError
-from training.faces import load_faces
+from training.faces import load_faces, shares
 from training.recipe import Recipe
 
 
@@ -68,6 +68,8 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
                         help="aligned unlabelled faces to keep them on")  # fmt: skip
     parser.add_argument("--keep-photos", type=Path, nargs="*", default=[],
                         help="the same, of photos to be aligned")  # fmt: skip
+    parser.add_argument("--spare", default="", metavar="FOLDER:SHARE,...",
+                        help="share of a folder of --keep-photos to leave out")  # fmt: skip
     parser.add_argument("--keep-weight", type=float, help="of this term; default 1")
 
 
@@ -78,13 +80,14 @@ def keep_settings(args: argparse.Namespace) -> dict[str, Any]:
         UsageError: There are faces or a weight, but no teacher whose vectors are kept on them.
     """
     if args.keep_teacher is None:
-        for option in ("keep_faces", "keep_photos", "keep_weight"):
-            if getattr(args, option) not in (None, []):
+        for option in ("keep_faces", "keep_photos", "spare", "keep_weight"):
+            if getattr(args, option) not in (None, [], ""):
                 raise UsageError(f"--{option.replace('_', '-')} needs --keep-teacher")
     return {
         "keep_teacher": str(args.keep_teacher),
         "keep_faces": [str(folder) for folder in args.keep_faces],
         "keep_photos": [str(folder) for folder in args.keep_photos],
+        "keep_spare": shares(args.spare),
         "keep_weight": _weight(args),
     }
 
@@ -98,7 +101,7 @@ def keep_teacher(
     teacher = Embedder(Bundle.load(args.keep_teacher))
     faces, _ = load_faces(
         [], args.keep_faces, args.keep_photos,
-        exclude=args.exclude, teacher=teacher, cache=args.cache,
+        exclude=args.exclude, spare=shares(args.spare), teacher=teacher, cache=args.cache,
     )  # fmt: skip
     matrix = lift(faces.targets.shape[1], args.dim, seed=0)
     targets = torch.from_numpy(faces.targets) @ matrix.T

@@ -271,6 +271,8 @@ class Job:
             UsageError: It was made with another recipe or other settings.
         """
         state = checkpoint.load(self.out / "last.pt")
+        if "recipe" not in state:
+            raise UsageError(f"{self.out} holds a run of another command: choose another --out")
         differ = differing(
             {**state.get("settings", {}), "recipe": state["recipe"]},
             {**self._decisive, "recipe": asdict(self.recipe)},

@@ -77,13 +77,14 @@ def run(args: argparse.Namespace) -> int:
         raise FaceError(f"No face was found in any picture of --against {args.against}.")
     others = teacher_targets(embedder, crops, cache=args.cache)[found]
     matches: dict[str, float] = {}
+    benchmark = named(args.against).name
     for root in [*args.people, *args.loose, *args.photos]:
         faces, names = read_root(
             root, root not in args.people, args.cache, aligned=root not in args.photos
         )
         vectors = teacher_targets(embedder, faces, cache=args.cache)
         here = overlapping(vectors, np.array(names), others, args.limit)
-        print(f"{named(root).name}: {len(here)} of {len(set(names)):,} are in {args.against.name}")
+        print(f"{named(root).name}: {len(here)} of {len(set(names)):,} are in {benchmark}")
         matches |= here
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text("".join(f"{name}\n" for name in sorted(matches)))

@@ -60,3 +60,8 @@ def initialise(net: EmbeddingNet, source: str) -> list[str]:
             f"{source!r} is neither 'imagenet', 'scratch', a trunk file nor a bundle folder."
         )
     return fresh
+
+
+def started_from(source: str) -> str:
+    """What a start is called in records: the model of a bundle, the name of a file."""
+    return Bundle.load(source).model_id[:12] if is_bundle(source) else Path(source).name

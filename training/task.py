@@ -207,6 +207,11 @@ def make_task(args: argparse.Namespace) -> Task:
             raise UsageError(
                 f"{args.exclude} names nobody of {table.name}, such as {table.people[0]}."
             )
+        roots = {person.split("/")[0] for person in table.people}
+        # No mistake as such: a list made for a whole collection serves a part of it too.
+        strange = {name for name in excluded if name.split("/")[0] in roots} - set(table.people)
+        if strange:
+            print(f"{args.exclude} names {len(strange):,} who are not here, such as {min(strange)}")
         print(f"{table.name}: {(~kept).sum():,} pictures left out as {args.exclude} says")
         table = table.subset(kept)
     if table.faces:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -97,6 +98,9 @@ def test_a_fitted_head_begins_closer_to_the_teacher(world: Path, tmp_path: Path)
         assert main(command(world, tmp_path / name, *short, *start, *more)) == 0
         with (tmp_path / name / "metrics.csv").open() as file:
             begins.append(float(next(csv.DictReader(file))["distance"]))
+        made = Bundle.load(tmp_path / name / "bundle").provenance
+        assert made["head fitted"] == bool(more)
+        assert made["init"] == Bundle.load(tmp_path / "start" / "bundle").model_id[:12]
     plain, fitted = begins
     assert fitted < plain - 0.3
 
@@ -113,6 +117,38 @@ def small_job(faces: int = 4, teacher: str = "sface", **changes: object) -> Dist
     net = EmbeddingNet(Architecture(trunk="resnet18", dim=16, head_norm=True))
     material = {"teacher": teacher, "number of faces": faces}
     return Distillation(net, recipe, Preprocessing(input_size=32), material)
+
+
+def test_a_run_goes_on_only_with_its_own_faces(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = (world / "people", tmp_path / "others")
+    shutil.copytree(*folders)
+    given, turned = ([str(folder) for folder in order] for order in (folders, folders[::-1]))
+    run = command(world, tmp_path / "run", "--people")
+    assert main([*run, *given]) == 0
+    assert main([*run, *given, "--resume"]) == 0
+    assert main([*run, *turned, "--resume"]) == 3
+    assert "made with another faces" in capsys.readouterr().err
+
+
+def test_a_checkpoint_older_than_a_setting_had_its_default(tmp_path: Path) -> None:
+    small_job().save(tmp_path / "last.pt")
+    state = checkpoint.load(tmp_path / "last.pt")
+    del state["settings"]["freeze"]
+    checkpoint.save(tmp_path / "last.pt", state)
+    small_job().load(tmp_path / "last.pt")
+    with pytest.raises(FaceError, match="another freeze"):
+        small_job(freeze="layer1").load(tmp_path / "last.pt")
+
+
+def test_a_damaged_checkpoint_is_a_sentence(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "last.pt").write_bytes(b"half of a checkpoint")
+    assert main(command(world, tmp_path / "run", "--resume")) == 3
+    assert "damaged, or no checkpoint" in capsys.readouterr().err
 
 
 def test_a_run_goes_on_only_with_its_own_recipe_and_material(tmp_path: Path) -> None:
@@ -162,6 +198,20 @@ def test_a_stage_that_is_not_there_is_refused_before_anything_is_computed(
     for stage in ("layer9", "layer4"):
         assert main(command(tmp_path, tmp_path / "run", "--freeze", stage)) == 2
         assert "give one of conv1, bn1, relu, maxpool, layer1, layer2" in capsys.readouterr().err
+
+
+def test_random_weights_are_not_frozen(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(world, tmp_path / "run", "--freeze", "layer1")) == 2
+    assert "would keep conv1, bn1, relu, maxpool, layer1 at random" in capsys.readouterr().err
+
+
+def test_a_batch_of_one_is_refused(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(world, tmp_path / "run", "--batch", "1")) == 2
+    assert "two images or more" in capsys.readouterr().err
 
 
 def test_two_processes_learn_what_one_does(world: Path, tmp_path: Path) -> None:

@@ -60,6 +60,12 @@ def test_the_same_people_are_held_out_however_the_folder_is_written(
     assert set(held_out.names) < set(table.people)
 
 
+def test_two_folders_of_one_name_are_refused(roots: tuple[Path, Path], tmp_path: Path) -> None:
+    made_up_people(tmp_path / "more" / "people")
+    with pytest.raises(FaceError, match="Two folders are called 'people'"):
+        load_faces([roots[0], tmp_path / "more" / "people"], cache=tmp_path / "cache")
+
+
 def test_excluded_people_are_gone_and_a_typo_is_an_error(
     roots: tuple[Path, Path], tmp_path: Path
 ) -> None:

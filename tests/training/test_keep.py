@@ -61,5 +61,8 @@ def test_faces_to_keep_come_aligned_or_as_photos(tmp_path: Path) -> None:
     assert term.crops.shape[1:] == (112, 112, 3)
     np.testing.assert_allclose(term.targets.norm(dim=1), 1, rtol=1e-5)
     assert term.weight == 2
+    args.spare = "photos:0.999"
+    spared = keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=8))
+    assert len(spared.crops) == 2, "the photo is left out for measuring"
     args.keep_teacher = None
     assert keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=8)) is None

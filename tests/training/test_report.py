@@ -170,7 +170,7 @@ def test_run_is_evaluated_from_its_folder(
             pixels = np.clip(colour + rng.normal(0, 40, (112, 112, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "data" / f"p{person}" / f"{number}.png")
     run = tmp_path / "run"
-    (tmp_path / "exclude.txt").write_text("data/p0\n")
+    (tmp_path / "exclude.txt").write_text("data/p0\ndata/nobody\n")
     command = [
         "fit", "--dataset", "celeba", "--data", str(tmp_path / "data"), "--trunk", "resnet18",
         "--init", "scratch", "--size", "32", "--dim", "8", "--batch", "8", "--epochs", "1",
@@ -178,6 +178,7 @@ def test_run_is_evaluated_from_its_folder(
         "--exclude", str(tmp_path / "exclude.txt"),
     ]  # fmt: skip
     assert main(command) == 0
+    assert "names 1 who are not here, such as data/nobody" in capsys.readouterr().out
     assert main(["evaluate", "--run", str(run)]) == 0
     fitted = json.loads((run / "results.json").read_text())
     found = json.loads((run / "evaluation-test.json").read_text())

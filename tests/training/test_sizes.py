@@ -36,3 +36,13 @@ def test_without_anybody_held_out_there_is_nothing_to_measure(
     command = ["sizes", "--bundle", bundle.path, "--people", tmp_path / "people"]
     assert main([*map(str, command), "--cache", str(tmp_path / "cache")]) == 3
     assert "Nobody is held out" in capsys.readouterr().err
+
+
+def test_people_of_one_photo_each_make_no_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up_people(tmp_path / "people", photos=1)
+    bundle = small_bundle(tmp_path / "small")
+    command = ["sizes", "--bundle", bundle.path, "--people", tmp_path / "people"]
+    assert main([*map(str, command), "--cache", str(tmp_path / "cache")]) == 3
+    assert "with at most 1 photos each" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,16 @@ def test_names_and_sizes_are_checked() -> None:
         split(table(), "zeroshot")
     with pytest.raises(DatasetError, match="needs at least 6"):
         split(table(classes=4), "zero_shot")
+
+
+def test_a_class_in_two_folders_is_on_one_side_of_held_out() -> None:
+    data = table(classes=200, each=4)
+    paths = tuple(
+        Path(f"{'cars_train' if row % 2 else 'cars_test'}/inner/{row}.jpg") for row in range(800)
+    )
+    parts = split(replace(data, paths=paths), "held_out")
+    sides = [set(data.labels[rows]) for rows in (parts.train, parts.val, parts.test)]
+    assert sum(map(len, sides)) == 200
 
 
 def test_held_out_are_the_people_distillation_holds_out() -> None:
