@@ -26,7 +26,7 @@ from model.network import TRUNKS, Architecture, EmbeddingNet
 from model.preprocess import Preprocessing, resize
 from training import distributed, metrics
 from training.distillation import Distillation, Recipe, batch_rows, lift
-from training.errors import STOPPED, UsageError, natural, positive
+from training.errors import STOPPED, UsageError, positive
 from training.faces import FaceSet, check_held_out, load_faces, shares
 from training.frozen import frozen_stages
 from training.journal import write_csv
@@ -118,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the trunk as it is up to this stage, such as layer2, for faster steps",
     )  # fmt: skip
     parser.add_argument("--batch", type=positive, default=Recipe.batch)
-    parser.add_argument("--seed", type=natural, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=positive, default=500, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     parser.add_argument("--name", default="student")

@@ -209,7 +209,8 @@ def test_an_answer_that_nobody_read_is_no_verdict(tmp_path: Path) -> None:
 @pytest.mark.parametrize("program", [["app", "keys", "list"], ["app.enroll", "PHOTOS"]])
 def test_an_answer_that_cannot_be_written_is_a_sentence(tmp_path: Path, program: list[str]) -> None:
     KeyStore(Settings(data=tmp_path).keys_file).add("ann")
-    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "Ann").mkdir(parents=True)
+    (tmp_path / "photos" / "Ann" / "1.jpg").write_bytes(b"no picture")
     words = [word.replace("PHOTOS", str(tmp_path / "photos")) for word in program]
     command = [sys.executable, "-m", *words, "--data", str(tmp_path)]
     with open("/dev/full", "w") as full:

@@ -253,7 +253,7 @@ def test_a_log_that_cannot_be_written_leaves_nobody_in_the_index(
     def full(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(service, "_log", full)
+    monkeypatch.setattr(service.audit, "write", full)
     with pytest.raises(OSError, match="disk full"):
         service.forget(person)
     assert service.count() == 0
