@@ -72,7 +72,8 @@ class Task:
         """What decides the result of a run beside its recipe; arguments as for :meth:`job`."""
         return {
             "loss": loss, "options": options or {}, "dim": dim, "proxy_init": proxy_init,
-            "split": self.split.describe(self.table), "budget": self.budget,
+            "split": self.split.describe(self.table), "pictures": self.table.fingerprint,
+            "budget": self.budget,
             "pooling": self.pooling, "init": self.init,
         }  # fmt: skip
 

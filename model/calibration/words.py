@@ -60,6 +60,8 @@ def verdict_reasons(
     reasons.append(_count(verdict.fnmr, "pairs of one person score lower than this"))
     if not verdict.supported:
         origin = "extrapolated from the tail" if limit.extrapolated else "a rough estimate"
+        if limit.threshold > 1 >= verdict.score:
+            origin += " and above 1, which no two photos exceed: at this target nobody is the same"
         reasons.append(
             f"The calibration is too small to measure {promise}; the threshold is {origin}."
         )

@@ -25,6 +25,18 @@ def test_small_samples_support_no_small_targets() -> None:
     assert any("1 in 1,000,000" in warning for warning in few.warnings)
 
 
+def test_a_threshold_that_no_two_photos_reach_is_called_so() -> None:
+    rng = np.random.default_rng(0)
+    few = Calibration.from_scores(
+        rng.normal(0.7, 0.1, 500).clip(max=1), rng.exponential(0.12, 2000).clip(max=1),
+        model_id="m", protocol="p", data_fingerprint="f",
+    )  # fmt: skip
+    assert few.threshold(1e-6).threshold > 1
+    *_, reason = few.decide(1.0, 1e-6).reasons
+    assert "above 1, which no two photos exceed" in reason
+    assert not any("above 1" in reason for reason in few.decide(1.0, 1e-2).reasons)
+
+
 def test_more_people_support_smaller_targets() -> None:
     smallest = [
         min(t.target_fmr for t in fit(people=people).targets if t.supported) for people in (40, 600)

@@ -16,6 +16,7 @@ from PIL import Image
 
 from tests.training.jobs import make_job
 from training import checkpoint
+from training.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,6 +86,12 @@ def test_another_recipe_is_not_resumed(tmp_path: Path) -> None:
     job.run()
     with pytest.raises(ValueError, match="another lr"):
         make_job(tmp_path, epochs=1, lr=0.5).load()
+
+
+def test_a_run_of_another_command_is_not_resumed(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path / "last.pt", {"settings": {}, "step": 3})
+    with pytest.raises(UsageError, match="another command"):
+        make_job(tmp_path, epochs=1).load()
 
 
 def test_checkpoint_older_than_a_field_of_the_recipe_is_resumed(tmp_path: Path) -> None:

@@ -141,6 +141,18 @@ def test_resuming_with_another_recipe(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "another lr" in capsys.readouterr().err
 
 
+def test_resuming_with_other_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["fit", *TINY, "--out", str(tmp_path)]
+    assert main(words) == 0
+    whole = fit.make_task(None)
+    moved = replace(whole.table, paths=whole.table.paths[::-1])
+    monkeypatch.setattr(fit, "make_task", lambda args: replace(whole, table=moved))
+    assert main([*words, "--resume"]) == 2
+    assert "another pictures" in capsys.readouterr().err
+
+
 def test_resuming_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,6 +63,13 @@ class Table:
                 for path, label in zip(self.paths, self.labels, strict=True)
             ]
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same pictures of the same people in the same order."""
+        rows = zip(self.people, self.paths, strict=True)
+        listed = "\n".join(f"{person}/{path.name}" for person, path in rows)
+        return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
     def subset(self, keep: np.ndarray) -> Table:
         """The rows at ``keep`` (indices or mask), labels renumbered, unused names dropped."""
