@@ -1,4 +1,4 @@
-"""Links between the documents lead somewhere."""
+"""Links between the documents lead somewhere, and figures of the shipped model are its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+
+from model.bundle import Bundle
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("app", "index", "model", "training", "tests")
@@ -31,3 +33,13 @@ def test_links_lead_somewhere(document: Path) -> None:
         target = document.parent / path if path else document
         assert target.exists(), path
         assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_the_guide_to_training_has_the_likelihood_ratios_of_the_model_that_ships() -> None:
+    text = (ROOT / "training" / "README.md").read_text(encoding="utf-8")
+    said = re.search(r"([\d,]+) times likelier at best, ([\d,]+) times less likely", text)
+    assert said is not None
+    most, least = (float(figure.replace(",", "")) for figure in said.groups())
+    log10 = Bundle.load().calibration.parts.likelihood.log10
+    assert most == pytest.approx(10 ** max(log10), rel=0.02)
+    assert least == pytest.approx(10 ** -min(log10), rel=0.02)

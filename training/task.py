@@ -203,16 +203,15 @@ def make_task(args: argparse.Namespace) -> Task:
     table = datasets.load(args.dataset, args.data)
     excluded = read_names(args.exclude)
     if excluded:
-        kept = np.array([person not in excluded for person in table.people])
-        if kept.all():
-            raise UsageError(
-                f"{args.exclude} names nobody of {table.name}, such as {table.people[0]}."
-            )
-        roots = {person.split("/")[0] for person in table.people}
-        # No mistake as such: a list made for a whole collection serves a part of it too.
-        strange = {name for name in excluded if name.split("/")[0] in roots} - set(table.people)
-        if strange:
+        people = set(table.people)
+        roots = {person.split("/")[0] for person in people}
+        meant = {name for name in excluded if name.split("/")[0] in roots}
+        if not meant:
+            raise UsageError(f"{args.exclude} names nobody of {table.name}, such as {min(people)}.")
+        if strange := meant - people:
+            # No mistake as such: a list made for a whole collection serves a part of it too.
             print(f"{args.exclude} names {len(strange):,} who are not here, such as {min(strange)}")
+        kept = np.array([person not in excluded for person in table.people])
         print(f"{table.name}: {(~kept).sum():,} pictures left out as {args.exclude} says")
         table = table.subset(kept)
     if table.faces:
