@@ -33,6 +33,9 @@ from training.journal import write_csv
 from training.refit import ENOUGH, refit_head
 from training.start import initialise, started_from
 
+LAST = "last.pt"
+"""The checkpoint in the folder of a run."""
+
 
 @torch.inference_mode()
 def forward(
@@ -139,6 +142,29 @@ def _stages(text: str) -> tuple[tuple[int, int], ...]:
     return found
 
 
+def _learn(
+    job: Distillation, training: FaceSet, held_out: FaceSet, matrix: Tensor, out: Path, every: int
+) -> None:
+    """All steps that are left, with a row of history and a checkpoint every so many."""
+    recipe, leader = job.recipe, distributed.rank() == 0
+    targets = torch.from_numpy(training.targets) @ matrix.T
+    if leader and not job.history:
+        note_progress(job, held_out, matrix, math.nan)
+    distances: list[float] = []
+    with tqdm(
+        total=recipe.steps, initial=job.step, unit="step", mininterval=10, disable=not leader
+    ) as bar:
+        while job.step < recipe.steps:
+            rows = batch_rows(job.step, recipe.batch, len(training), recipe.seed)
+            distances.append(job.train_step(training.crops[rows], targets[rows]))
+            bar.update()
+            if leader and (job.step % every == 0 or job.step == recipe.steps):
+                note_progress(job, held_out, matrix, float(np.mean(distances)))
+                job.save(out / LAST)
+                write_csv(out / "metrics.csv", job.history)
+                distances.clear()
+
+
 def run(args: argparse.Namespace) -> int:
     distributed.start(gpu=False)
     stages, spare = _stages(args.stages), shares(args.spare)
@@ -173,15 +199,14 @@ def run(args: argparse.Namespace) -> int:
         raise FaceError(f"There are {len(training)} faces to learn from, fewer than --batch.")
     check_held_out(held_out)
     matrix = lift(training.targets.shape[1], args.dim, seed=0)
-    targets = torch.from_numpy(training.targets) @ matrix.T
     print(f"{len(training):,} faces to learn from, {len(held_out):,} held out")
 
-    last = args.out / "last.pt"
+    last = args.out / LAST
     resuming = args.resume and last.exists()
     if args.refit_head and not resuming:
         rows = np.random.default_rng(recipe.seed).permutation(len(training))[:ENOUGH]
         features = forward(net.eval().features, training.crops, rows, stages[0][0], preprocessing)
-        refit_head(net, features, targets[rows])
+        refit_head(net, features, torch.from_numpy(training.targets[rows]) @ matrix.T)
 
     material = {
         "teacher": teacher.model_id,
@@ -198,27 +223,11 @@ def run(args: argparse.Namespace) -> int:
     if leader:
         args.out.mkdir(parents=True, exist_ok=True)
         (args.out / "recipe.json").write_text(json.dumps(vars(args) | asdict(recipe), default=str))
-    bar = tqdm(
-        total=recipe.steps, initial=job.step, unit="step", mininterval=10, disable=not leader
-    )
-    distances: list[float] = []
-    if leader and not job.history:
-        note_progress(job, held_out, matrix, math.nan)
     try:
-        while job.step < recipe.steps:
-            rows = batch_rows(job.step, recipe.batch, len(training), recipe.seed)
-            distances.append(job.train_step(training.crops[rows], targets[rows]))
-            bar.update()
-            if leader and (job.step % args.every == 0 or job.step == recipe.steps):
-                note_progress(job, held_out, matrix, float(np.mean(distances)))
-                job.save(last)
-                write_csv(args.out / "metrics.csv", job.history)
-                distances.clear()
+        _learn(job, training, held_out, matrix, args.out, args.every)
     except KeyboardInterrupt:
-        bar.close()
         print(STOPPED.format(step=job.step))
         return 130
-    bar.close()
     if leader:
         bundle = save_network(
             args.out / "bundle", job.ema.net, preprocessing, name=args.name,

@@ -142,6 +142,17 @@ def test_a_checkpoint_older_than_a_setting_had_its_default(tmp_path: Path) -> No
         small_job(freeze="layer1").load(tmp_path / "last.pt")
 
 
+def test_an_interrupted_run_says_how_to_go_on(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Distillation, "train_step", interrupted)
+    assert main(command(world, tmp_path / "run")) == 130
+    assert "stopped at step 0; the same command with --resume" in capsys.readouterr().out
+
+
 def test_a_damaged_checkpoint_is_a_sentence(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

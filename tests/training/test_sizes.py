@@ -28,21 +28,15 @@ def test_a_row_for_each_size_with_and_without_the_mirror_image(
     assert all(float(row[4]) > 0 and float(row[5]) > 0 for row in cells)
 
 
-def test_without_anybody_held_out_there_is_nothing_to_measure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("people", "said"),
+    [({"people": 3}, "Nobody is held out"), ({"photos": 1}, "with at most 1 photos each")],
+)
+def test_without_pairs_of_people_held_out_there_is_nothing_to_measure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], people: dict[str, int], said: str
 ) -> None:
-    made_up_people(tmp_path / "people", people=3)
+    made_up_people(tmp_path / "people", **people)
     bundle = small_bundle(tmp_path / "small")
     command = ["sizes", "--bundle", bundle.path, "--people", tmp_path / "people"]
     assert main([*map(str, command), "--cache", str(tmp_path / "cache")]) == 3
-    assert "Nobody is held out" in capsys.readouterr().err
-
-
-def test_people_of_one_photo_each_make_no_pairs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made_up_people(tmp_path / "people", photos=1)
-    bundle = small_bundle(tmp_path / "small")
-    command = ["sizes", "--bundle", bundle.path, "--people", tmp_path / "people"]
-    assert main([*map(str, command), "--cache", str(tmp_path / "cache")]) == 3
-    assert "with at most 1 photos each" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
