@@ -52,8 +52,9 @@ def heard(work: Callable[[], int]) -> int:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             print(f"The answer cannot be written: {error.strerror}.", file=sys.stderr)
-        # What is left to print goes nowhere, or Python would complain when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            # What is left to print goes nowhere, or Python would complain when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OTHER
 
 

@@ -164,8 +164,7 @@ class WorkQueue:
         Raises:
             Busy: All places are taken.
         """
-        if self.admitted >= self.workers + self.depth:
-            raise self._full()
+        self._require_room()
         self.admitted += 1
         try:
             yield
@@ -180,14 +179,13 @@ class WorkQueue:
         Raises:
             Busy: All places are taken.
         """
-        if self.admitted >= self.workers + self.depth:
-            raise self._full()
+        self._require_room()
         async with self._probing:
             return await anyio.to_thread.run_sync(function)
 
-    @staticmethod
-    def _full() -> Busy:
-        return Busy("The server is at work on as much as it takes on. Try again.", retry_after=1)
+    def _require_room(self) -> None:
+        if self.admitted >= self.workers + self.depth:
+            raise Busy("The server is at work on as much as it takes on. Try again.", retry_after=1)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function`` in a worker's thread.

@@ -27,8 +27,8 @@ def people_of(paths: Sequence[PurePath], *, wrapped: bool = True) -> list[str | 
     root = _wrapping(paths)
     below = [path.parts[len(root) :] for path in paths]
     if root and all(len(parts) == 1 for parts in below):
-        named = [_from_file(path) for path in paths if wrapped]
-        if 2 * sum(name is not None for name in named) < len(paths):
+        named = [_from_file(path) for path in paths]
+        if not wrapped or 2 * sum(name is not None for name in named) < len(paths):
             return [next(filter(None, map(_name, reversed(root))), None)] * len(paths)
     return [
         _name(parts[0]) if len(parts) > 1 else _from_file(path)

@@ -24,22 +24,23 @@ class ImpatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._reads = False
+        self._drained = False
         self._watch(None, 0)
 
     def resume_writing(self) -> None:
-        self._reads = True
+        self._drained = True
         super().resume_writing()
 
     def _watch(self, last: Any, unread: int) -> None:
         self._watching = self.loop.call_later(self.seconds, self._look, last, unread)
 
     def _look(self, last: Any, was_unread: int) -> None:
-        """Go on watching if a request is at work, has been since the last look, or is read."""
+        """Go on watching if a request is at work, has been since the last look, or the answer to
+        one moves."""
         unread = self._unread()
-        reads, self._reads = self._reads or unread != was_unread, False
+        moves, self._drained = self._drained or unread != was_unread, False
         idle = (self.cycle is None or self.cycle.response_complete) and self.cycle is last
-        if unread and not reads:
+        if unread and not moves:
             self.transport.abort()
         elif idle and not unread:
             self.transport.close()

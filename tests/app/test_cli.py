@@ -206,12 +206,14 @@ def test_an_answer_that_nobody_read_is_no_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize("program", [["app", "keys", "list"], ["app.enroll", "PHOTOS"]])
+@pytest.mark.parametrize(
+    "program", [["app", "keys", "list"], ["app.enroll", "TMP/photos", "--report", "TMP/report.csv"]]
+)
 def test_an_answer_that_cannot_be_written_is_a_sentence(tmp_path: Path, program: list[str]) -> None:
     KeyStore(Settings(data=tmp_path).keys_file).add("ann")
     (tmp_path / "photos" / "Ann").mkdir(parents=True)
     (tmp_path / "photos" / "Ann" / "1.jpg").write_bytes(b"no picture")
-    words = [word.replace("PHOTOS", str(tmp_path / "photos")) for word in program]
+    words = [word.replace("TMP", str(tmp_path)) for word in program]
     command = [sys.executable, "-m", *words, "--data", str(tmp_path)]
     with open("/dev/full", "w") as full:
         ended = subprocess.run(
