@@ -50,7 +50,7 @@ class Core:
         """Load everything; see :meth:`app.service.FaceService.open`."""
         bundle = Bundle.load(settings.bundle)
         embedder = Embedder(bundle, engine=settings.engine, device=settings.device, threads=threads)
-        detector = Detector(device="cuda" if embedder.device == "cuda" else "cpu")
+        detector = Detector()
         pipeline = Pipeline(detector, embedder, settings)
         with ExitStack() as opened:
             opened.callback(pipeline.close)

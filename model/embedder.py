@@ -20,7 +20,7 @@ from model import onnx_graph
 from model.bundle import Bundle
 from model.errors import EngineUnavailable
 from model.network import fold_batch_norm
-from model.runtime import onnxruntime
+from model.runtime import onnxruntime, open_session
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class OnnxEngine:
 
     def __init__(self, bundle: Bundle, device: str, threads: int | None) -> None:
         self.device = device
-        self.session = onnx_graph.open_session(_graph(bundle), device=device, threads=threads)
+        self.session = open_session(_graph(bundle), device=device, threads=threads)
         self.input = self.session.get_inputs()[0].name
 
     def __call__(self, images: Tensor) -> Tensor:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import io
 import warnings
-from pathlib import Path
 
 import numpy as np
 import onnx
 import torch
 from torch import nn
 
-from model.errors import BundleError, EngineUnavailable
+from model.errors import BundleError
 from model.network import fold_batch_norm
-from model.runtime import onnxruntime
-from model.workers import processors
 
 EXPORT_VERSION = 1
 """Raise it with every change to the graphs :func:`export` makes: cached ones are named by it."""
@@ -94,25 +91,3 @@ def multiplied(graph: bytes, matrix: np.ndarray) -> bytes:
     except Exception as error:  # onnx raises protobuf, checker and value errors alike
         raise BundleError(f"The ONNX graph cannot be added to: {error}") from error
     return proto.SerializeToString()
-
-
-def open_session(
-    graph: bytes | Path, *, device: str = "cpu", threads: int | None = None
-) -> onnxruntime.InferenceSession:
-    """An ONNX Runtime session on exactly the asked-for device."""
-    provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
-    if provider not in onnxruntime.get_available_providers():
-        raise EngineUnavailable(
-            f"ONNX Runtime has no {device} support on this machine; it offers "
-            f"{', '.join(onnxruntime.get_available_providers())}."
-        )
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = threads or processors()
-    # Idle threads would spin, and take the processor from whoever finds the next faces.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    source = graph if isinstance(graph, bytes) else str(graph)
-    session = onnxruntime.InferenceSession(source, options, providers=[provider])
-    if session.get_providers()[0] != provider:  # it falls back to the processor without a word
-        raise EngineUnavailable(f"ONNX Runtime could not start on {device}; its log says why.")
-    return session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # on Linux and macOS, since its version 1.29
 
@@ -10,4 +11,30 @@ import onnxruntime
 
 onnxruntime.disable_telemetry_events()  # on Windows, which does not read the variable
 
-__all__ = ["onnxruntime"]
+from model.errors import EngineUnavailable
+from model.workers import processors
+
+__all__ = ["onnxruntime", "open_session"]
+
+
+def open_session(
+    graph: bytes | Path, *, device: str = "cpu", threads: int | None = None
+) -> onnxruntime.InferenceSession:
+    """An ONNX Runtime session on exactly the asked-for device."""
+    provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
+    if provider not in onnxruntime.get_available_providers():
+        raise EngineUnavailable(
+            f"ONNX Runtime has no {device} support on this machine; it offers "
+            f"{', '.join(onnxruntime.get_available_providers())}."
+        )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads or processors()
+    # Idle threads would spin, and take the processor from whoever finds the next faces.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    source = graph if isinstance(graph, bytes) else str(graph)
+    session = onnxruntime.InferenceSession(source, options, providers=[provider])
+    if session.get_providers()[0] != provider:  # it falls back to the processor without a word
+        raise EngineUnavailable(f"ONNX Runtime could not start on {device}; its log says why.")
+    return session
+

@@ -22,11 +22,13 @@ class Face:
         landmarks: float32 array ``(5, 2)`` of x, y: the eye on the left of the picture, the
             eye on the right, nose tip, mouth corner left, mouth corner right.
         confidence: The detector's own confidence in ``[0, 1]``.
+        certain: False for a find that may be no face at all.
     """
 
     box: tuple[float, float, float, float]
     landmarks: np.ndarray
     confidence: float
+    certain: bool = True
 
     @property
     def area(self) -> float:

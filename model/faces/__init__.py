@@ -1,0 +1,1 @@
+"""Photo -> aligned, assessed faces."""
