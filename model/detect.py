@@ -33,7 +33,7 @@ CERTAIN = 0.95
 """Probability of a face that a certain one has, both as it was found and framed upright. Of the
 main faces of 673 people of LFW's development training list one in 500 has less."""
 
-RIVAL = 0.5
+RIVAL = 0.4
 """A certain face whose side is at least this share of the main one's could be the one meant."""
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from model.errors import EngineUnavailable
+from model.workers import processors
+
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # on Linux and macOS, since its version 1.29
 
 import onnxruntime
 
 onnxruntime.disable_telemetry_events()  # on Windows, which does not read the variable
-
-from model.errors import EngineUnavailable
-from model.workers import processors
 
 __all__ = ["onnxruntime", "open_session"]
 
@@ -37,4 +37,3 @@ def open_session(
     if session.get_providers()[0] != provider:  # it falls back to the processor without a word
         raise EngineUnavailable(f"ONNX Runtime could not start on {device}; its log says why.")
     return session
-

@@ -243,8 +243,6 @@ def suppress(
         width = np.minimum(right[row], right[rest]) - np.maximum(left[row], left[rest])
         height = np.minimum(bottom[row], bottom[rest]) - np.maximum(top[row], top[rest])
         common = width.clip(0) * height.clip(0)
-        whole = (
-            np.minimum(area[row], area[rest]) if by_smaller else area[row] + area[rest] - common
-        )
+        whole = np.minimum(area[row], area[rest]) if by_smaller else area[row] + area[rest] - common
         alive[rest] &= common <= overlap * whole
     return order[kept]
