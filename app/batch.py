@@ -23,8 +23,8 @@ from app.report import Line
 from app.results import DetectedFace, Enrollment, PhotoResult, Upload
 from app.sources import Item
 from index.crypto import name_key
-from model.detect import ChoicePolicy
 from model.errors import FaceError, GalleryError, GalleryUnavailable, WrongKey
+from model.faces.detect import ChoicePolicy
 from model.workers import processors
 
 BATCH = 32

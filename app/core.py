@@ -15,9 +15,9 @@ from index.gallery import Gallery
 from index.search import PeopleSearch
 from model.bundle import Bundle
 from model.calibration import Calibration
-from model.detect import Detector
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import BundleMismatch, CalibrationError
+from model.faces.detect import Detector
 
 log = logging.getLogger(__name__)
 

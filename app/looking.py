@@ -18,8 +18,8 @@ from app.enrollment import failed
 from app.pipeline import FaceFinder, Pipeline, only_face
 from app.results import DetectedFace, PhotoResult
 from app.settings import Settings
-from model.detect import ChoicePolicy, Detector, choose
 from model.errors import BadImage, FaceError
+from model.faces.detect import ChoicePolicy, Detector, choose
 from model.workers import begin_work
 
 ENOUGH = 128

@@ -9,12 +9,12 @@ import numpy as np
 from app.batching import Batcher
 from app.results import DetectedFace, Photo
 from app.settings import Settings
-from model.align import align
-from model.detect import Detector
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import NoFace, SeveralFaces
-from model.image import load_image
-from model.quality import assess
+from model.faces.align import align
+from model.faces.detect import Detector
+from model.faces.image import load_image
+from model.faces.quality import assess
 from model.types import CROP_SIZE
 
 

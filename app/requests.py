@@ -26,7 +26,7 @@ from app.fields import (
 )
 from app.results import Upload
 from app.settings import Settings
-from model.image import FORMAT_HINT
+from model.faces.image import FORMAT_HINT
 
 
 class Request(BaseModel):

@@ -15,7 +15,7 @@ from typing import Any
 from app.naming import people_of
 from index.records import MAX_NAME, usable_name
 from model.errors import BadImage, FaceError
-from model.image import SUFFIXES
+from model.faces.image import SUFFIXES
 
 UNZIPPING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, OSError,
                     NotImplementedError, EOFError, ValueError)  # fmt: skip

@@ -13,7 +13,7 @@ from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.calibration import MAX_PHOTOS
 from model.calibration.check import PromiseCheck, check_promises
-from model.calibration.extremes import worst_pairs
+from model.calibration.pairs.worst_pairs import worst_pairs
 from model.errors import CalibrationError
 from model.types import Rate
 from training.calibration_data import (

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from model.bundle import Bundle
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
-from model.quality import judge
+from model.faces.quality import judge
 from training.corrections import corrected
 from training.crops import Crops, crop_photos, why_lost
 from training.datasets import DATASETS, Table, lfw

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from model.calibration import Calibration, Threshold
-from model.calibration.words import one_in
+from model.wording import one_in
 from training.svg import Plot
 
 

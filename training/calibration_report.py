@@ -14,9 +14,9 @@ import numpy as np
 from PIL import Image
 
 from model.calibration import Calibration
-from model.calibration.extremes import ScoredPair
-from model.calibration.words import one_in
+from model.calibration.pairs.worst_pairs import ScoredPair
 from model.types import Rate
+from model.wording import one_in
 from training.calibration_plots import (
     det_plot,
     error_plot,

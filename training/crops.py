@@ -18,11 +18,11 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from tqdm import tqdm
 
-from model.align import align
-from model.detect import Detector, choose
 from model.errors import BadImage, NoFace
-from model.image import load_image
-from model.quality import measure
+from model.faces.align import align
+from model.faces.detect import Detector, choose
+from model.faces.image import load_image
+from model.faces.quality import measure
 from model.types import CROP_SIZE
 from model.workers import begin_work, processors
 from training.partial import made_whole
@@ -43,8 +43,8 @@ class Crops:
     Attributes:
         pixels: uint8 ``(N, 112, 112, 3)``, a read-only memory map; black where nothing was found.
         found: bool ``(N,)``, False where the photo could not be read or holds no face.
-        measures: What :func:`model.quality.measure` says of each face, float32 ``(N,)`` by name;
-            NaN where nothing was found. Empty for photos that came aligned.
+        measures: What :func:`model.faces.quality.measure` says of each face, float32 ``(N,)`` by
+            name; NaN where nothing was found. Empty for photos that came aligned.
         fingerprint: Hash of the photos' contents.
     """
 

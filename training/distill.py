@@ -20,10 +20,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from model.bundle import Bundle, save_network
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
+from model.embedding.network import TRUNKS, Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing, resize
 from model.errors import FaceError
-from model.network import TRUNKS, Architecture, EmbeddingNet
-from model.preprocess import Preprocessing, resize
 from training import distributed, metrics
 from training.distillation import Distillation, Recipe, batch_rows, lift
 from training.errors import STOPPED, UsageError, positive

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from model.embedding.network import EmbeddingNet
+from model.embedding.preprocess import Preprocessing
 from model.errors import FaceError
-from model.network import EmbeddingNet
-from model.preprocess import Preprocessing
 from training import checkpoint, distributed
 from training.augment import Augment
 from training.batch_norm import keep_statistics

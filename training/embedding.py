@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 
 BLOCK = 256
 """Crops read from their memory map at a time."""

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from model.bundle import Bundle
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import FaceError
 from training import checkpoint, metrics, plots
 from training.crops import aligned_crops

@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import FaceError
-from model.image import SUFFIXES
+from model.faces.image import SUFFIXES
 from model.types import CROP_SIZE
 from training.crops import aligned_crops, why_lost
 from training.errors import UsageError

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from model.network import Architecture, EmbeddingNet, load_trunk
-from model.preprocess import Preprocessing
+from model.embedding.network import Architecture, EmbeddingNet, load_trunk
+from model.embedding.preprocess import Preprocessing
 from training.errors import UsageError
 from training.partial import made_whole
 from training.start import bundle_architecture, initialise, is_bundle
@@ -45,7 +45,7 @@ class Layer3(nn.Module):
 
 
 class Whole(nn.Module):
-    """Trunk and pooling of an :class:`~model.network.EmbeddingNet`, without its head."""
+    """Trunk and pooling of an :class:`~model.embedding.network.EmbeddingNet`, without its head."""
 
     def __init__(self, net: EmbeddingNet) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def frozen_trunk(name: str, init: str | Path, pooling: str = "avg") -> Whole | L
     """A trunk for feature extraction.
 
     Args:
-        name: ``resnet50_layer3``, or a trunk of :class:`~model.network.EmbeddingNet`.
+        name: ``resnet50_layer3``, or a trunk of :class:`~model.embedding.network.EmbeddingNet`.
         init: ``imagenet`` (torchvision's), a bundle, or a weight file with torchvision's names,
             safetensors or ``.pth``.
         pooling: Only ``avg``; the argument is there to refuse the others.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from model.bundle import save_network
-from model.network import EmbeddingNet
+from model.embedding.network import EmbeddingNet
 from training import checkpoint, distributed, metrics
 from training.errors import STOPPED, UsageError, natural, positive
 from training.keep import add_keep_arguments, keep_settings, keep_teacher

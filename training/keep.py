@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from model.bundle import Bundle
-from model.embedder import Embedder
-from model.preprocess import Preprocessing
+from model.embedding.embedder import Embedder
+from model.embedding.preprocess import Preprocessing
 from training import distillation
 from training.augment import Augment
 from training.distillation import batch_rows, distillation_loss, lift

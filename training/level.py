@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model import onnx_graph
 from model.bundle import Bundle, save_graph, save_network
-from model.bundle_files import fresh_folder
-from model.embedder import Embedder
+from model.bundle.files import fresh_folder
+from model.embedding import onnx_graph
+from model.embedding.embedder import Embedder
+from model.embedding.network import TRUNKS, EmbeddingNet
 from model.errors import BundleError
-from model.network import TRUNKS, EmbeddingNet
 from training.card import rate_in_words
 from training.errors import UsageError, positive
 from training.faces import held_out, named, read_root

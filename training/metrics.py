@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from model.calibration.person_counts import PersonCounts, count_people
-from model.calibration.scores import Collection, Sample, histograms
+from model.calibration.pairs.person_counts import PersonCounts, count_people
+from model.calibration.pairs.scores import Collection, Sample, histograms
 from model.calibration.summary import d_primes, equal_error, equal_errors
 from training.retrieval import Recall, recall
 

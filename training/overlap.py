@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from model.bundle import Bundle
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import FaceError
-from model.image import SUFFIXES
+from model.faces.image import SUFFIXES
 from training.crops import aligned_crops
 from training.faces import named, read_root
 from training.teacher import teacher_targets

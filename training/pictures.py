@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from model.image import load_image
-from model.preprocess import resize
+from model.embedding.preprocess import resize
+from model.faces.image import load_image
 from training.datasets.table import DatasetError, Table
 from training.errors import UsageError
 from training.partial import made_whole

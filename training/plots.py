@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
-from model.calibration.extremes import ScoredPair
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
+from model.calibration.pairs.worst_pairs import ScoredPair
 from training import metrics
 from training.retrieval import KS
 

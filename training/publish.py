@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from model.bundle import Bundle, save_network
-from model.bundle_files import fresh_folder
+from model.bundle.files import fresh_folder
 from model.calibration import Calibration
 from model.calibration.calibration import MAX_PHOTOS
 from model.calibration.check import check_promises
 from model.calibration.fit import draw_photos
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import BundleError
-from model.image import SUFFIXES
-from model.quality import judge
+from model.faces.image import SUFFIXES
+from model.faces.quality import judge
 from training import metrics, plots
 from training.card import Figures, write_card
 from training.compared import read_compared

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from model.network import EmbeddingNet
+from model.embedding.network import EmbeddingNet
 
 ENOUGH = 20_000
 """Faces that settle the head: several for each of its weights per dimension."""

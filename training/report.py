@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from model.calibration.extremes import worst_pairs
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
+from model.calibration.pairs.worst_pairs import worst_pairs
 from training import metrics, plots
 from training.retrieval import Recall, recall
 

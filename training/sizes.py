@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 
 from model.bundle import Bundle, save_network
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from training import metrics
 from training.errors import UsageError
 from training.faces import check_held_out, load_faces

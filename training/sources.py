@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.preprocess import Preprocessing
+from model.embedding.preprocess import Preprocessing
 from training.augment import Augment
 
 

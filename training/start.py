@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from model.bundle import MANIFEST, Bundle
+from model.embedding.network import TRUNKS, Architecture, EmbeddingNet, load_imagenet, load_trunk
 from model.errors import BundleError
-from model.network import TRUNKS, Architecture, EmbeddingNet, load_imagenet, load_trunk
 
 
 def is_bundle(source: str) -> bool:

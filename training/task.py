@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from model.network import TRUNKS, Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
+from model.embedding.network import TRUNKS, Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
 from training import datasets, metrics
 from training.crops import aligned_crops, why_lost
 from training.datasets.table import DatasetError, Table

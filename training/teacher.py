@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from training.embedding import BLOCK, embed_crops
 from training.partial import made_whole
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from model.calibration.person_counts import count_people
-from model.calibration.scores import Collection, from_grid, to_grid
+from model.calibration.pairs.person_counts import count_people
+from model.calibration.pairs.scores import Collection, from_grid, to_grid
 from model.calibration.summary import error_curves
-from model.embedder import Embedder
-from model.image import SUFFIXES
-from model.quality import CHECKS
+from model.embedding.embedder import Embedder
+from model.faces.image import SUFFIXES
+from model.faces.quality import CHECKS
 from model.types import Rate
 from training.crops import crop_photos
 from training.datasets.table import DatasetError, by_folder

@@ -17,7 +17,7 @@ from app.service import FaceService
 from app.settings import Settings
 from app.ui import cards
 from model.errors import FaceError
-from model.image import load_image
+from model.faces.image import load_image
 
 log = logging.getLogger(__name__)
 

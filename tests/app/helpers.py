@@ -10,12 +10,12 @@ import torch
 from PIL import Image
 
 from app.results import Upload
-from model.align import align
 from model.bundle import Bundle, save_network
 from model.calibration import Calibration
-from model.detect import Detector
-from model.network import Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
+from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
+from model.faces.align import align
+from model.faces.detect import Detector
 from tests import samples
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.server import check_access
 from app.settings import CHOICES, EMBEDDED, BadSetting, Settings
 from index import follow
-from model import embedder
+from model.embedding import embedder
 
 
 def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from app.ui.downloads import PREFIX, Downloads
 from app.ui.photos import picker_value, read_uploads
 from app.ui.stops import Stops, steps
 from model.errors import BadImage, IndexUnavailable
-from model.image import load_image
+from model.faces.image import load_image
 from tests.app.conftest import Photos
 
 LIMITS = Settings(data=Path("unused"), bundle=Path("unused"), max_upload_bytes=1000, max_photos=3)

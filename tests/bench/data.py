@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model.network import Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
+from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
 from training.loop import Job
 from training.losses import build
 from training.prefetch import prefetch

@@ -19,7 +19,7 @@ import numpy as np
 
 from index.fusion import Fusion, fuse, strangers
 from model.bundle import Bundle
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from tests.bench._lfw import lfw_photos
 from training.crops import crop_photos
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from model.calibration import Calibration
-from model.calibration.person_counts import PersonCounter, PersonCounts
+from model.calibration.pairs.person_counts import PersonCounter, PersonCounts
 
 SHAPE = 12.0
 """Of the gamma family: skewness 0.6 for a score, 2.1 for what one person adds to it."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from model.align import TEMPLATE, align, similarity
+from model.faces.align import TEMPLATE, align, similarity
 from tests import samples
 
 QUICK = settings(deadline=None, max_examples=40)

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.__main__ import main
-from model.bundle import Bundle, _compact, save_network
+from model.bundle import Bundle, save_network
+from model.bundle.bundle import _compact
 from model.calibration import Calibration
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
+from model.embedding.preprocess import Preprocessing
 from model.errors import BundleError
-from model.preprocess import Preprocessing
 from tests.model.helpers import lively_network, random_crops, small_bundle
 
 

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_curve
 
 from model.calibration import TARGETS, Calibration
 from model.calibration.fit import split_people
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
 from model.calibration.summary import summarise
 
 TOLERANCE = 1e-6

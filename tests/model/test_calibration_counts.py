@@ -9,17 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.calibration import scores as scores_module
-from model.calibration.extremes import worst_pairs
-from model.calibration.person_counts import count_people
-from model.calibration.scores import (
-    Collection,
-    Sample,
-    from_grid,
-    histograms,
-    tiles,
-    to_grid,
-)
+from model.calibration.pairs import scores as scores_module
+from model.calibration.pairs.person_counts import count_people
+from model.calibration.pairs.scores import Collection, Sample, from_grid, histograms, tiles, to_grid
+from model.calibration.pairs.worst_pairs import worst_pairs
 
 Photos = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

@@ -13,8 +13,8 @@ from model.calibration.intervals import (
     false_non_match_curve,
     interval,
 )
-from model.calibration.person_counts import PersonCounter
-from model.calibration.scores import Sample
+from model.calibration.pairs.person_counts import PersonCounter
+from model.calibration.pairs.scores import Sample
 from model.calibration.summary import bootstrap, summarise
 from tests.model.score_models import MODELS, ScoreModel, count
 

@@ -12,7 +12,7 @@ import pytest
 from model.bundle import DEFAULT, Bundle
 from model.calibration import Calibration
 from model.calibration.check import check_promises
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from training.calibrate import promise_table
 from training.crops import crop_photos
 from training.datasets import lfw

@@ -8,7 +8,7 @@ from scipy import stats
 
 from model.calibration import Calibration
 from model.calibration.likelihood import LikelihoodRatio, _cllr, fit_likelihood, reliability
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
 from model.calibration.tail import Tail, fit_tail
 
 

@@ -10,8 +10,8 @@ import torch
 from facenet_pytorch import MTCNN
 from PIL import Image
 
-from model.detect import FINE_SIDE, SIDE, Detector, choose
 from model.errors import EngineUnavailable, NoFace, SeveralFaces
+from model.faces.detect import FINE_SIDE, SIDE, Detector, choose
 from model.types import Face
 from tests import samples
 

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from model import onnx_graph
 from model.bundle import Bundle
-from model.embedder import Embedder, _graph, cache_dir
+from model.bundle.import_export import import_onnx
+from model.embedding import onnx_graph
+from model.embedding.embedder import Embedder, _graph, cache_dir
 from model.errors import EngineUnavailable
-from model.exchange import import_onnx
 from tests.model.helpers import random_crops, small_bundle
 
 ROOT = Path(__file__).parents[2]
@@ -165,7 +165,7 @@ def test_a_user_without_a_home_can_embed(bundle: Bundle, monkeypatch: pytest.Mon
 def test_the_runtime_is_told_to_send_nothing_home(tmp_path: Path) -> None:
     """Loaded otherwise, it numbers this machine in a file and reports what it runs."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    program = "import model.embedder, sys; assert 'onnxruntime' in sys.modules"
+    program = "import model.embedding.embedder, sys; assert 'onnxruntime' in sys.modules"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True)
     assert not list(tmp_path.rglob("*"))
 

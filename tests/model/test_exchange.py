@@ -14,11 +14,11 @@ from torch import nn
 
 from model.__main__ import main
 from model.bundle import Bundle
-from model.embedder import Embedder
+from model.bundle.import_export import import_onnx, wrap_facenet
+from model.embedding.embedder import Embedder
+from model.embedding.onnx_runtime import onnxruntime
+from model.embedding.preprocess import Preprocessing
 from model.errors import BundleError, EngineUnavailable
-from model.exchange import import_onnx, wrap_facenet
-from model.preprocess import Preprocessing
-from model.runtime import onnxruntime
 from tests.model.helpers import random_crops, small_bundle
 
 

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from model.errors import BadImage
-from model.image import load_image
+from model.faces.image import load_image
 from tests.model.helpers import encoded, scene
 
 

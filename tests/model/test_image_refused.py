@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from model.errors import BadImage
-from model.image import FORMATS, load_image
+from model.faces.image import FORMATS, load_image
 from tests.model.helpers import encoded, scene
 
 
@@ -88,7 +88,7 @@ def test_no_warning_of_pillow_escapes(tmp_path: Path) -> None:
     (tmp_path / "exif.jpg").write_bytes(encoded(Image.fromarray(scene()), "JPEG", exif=exif))
     (tmp_path / "large.png").write_bytes(png_claiming(9_500, 9_500))
     program = (
-        "import sys; from model.errors import BadImage; from model.image import load_image\n"
+        "import sys; from model.errors import BadImage; from model.faces.image import load_image\n"
         "print(load_image(sys.argv[1]).shape)\n"
         "try: load_image(sys.argv[2])\n"
         "except BadImage as error: print('truncated' in error.message)\n"

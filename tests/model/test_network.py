@@ -8,8 +8,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from model.errors import BundleError
-from model.network import (
+from model.embedding.network import (
     TRUNKS,
     Architecture,
     EmbeddingNet,
@@ -20,6 +19,7 @@ from model.network import (
     load_imagenet,
     load_trunk,
 )
+from model.errors import BundleError
 from tests.model.helpers import lively_network
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.pose import _HEAD, pose
+from model.faces.pose import _HEAD, pose
 
 
 def seen(yaw: float, pitch: float, roll: float, *, scale: float = 2.0) -> np.ndarray:

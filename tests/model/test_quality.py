@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFilter
 
-from model.align import TEMPLATE, align
-from model.detect import Detector
-from model.quality import CHECKS, assess, measure
+from model.faces.align import TEMPLATE, align
+from model.faces.detect import Detector
+from model.faces.quality import CHECKS, assess, measure
 from model.types import Face, Quality
 from tests import samples
 

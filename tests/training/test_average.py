@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model import onnx_graph
 from model.bundle import Bundle, save_graph, save_network
-from model.preprocess import Preprocessing
+from model.embedding import onnx_graph
+from model.embedding.preprocess import Preprocessing
 from tests.model.helpers import lively_network, small_bundle
 from training.__main__ import main
 

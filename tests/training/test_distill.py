@@ -19,9 +19,9 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from model.bundle import Bundle
+from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
 from model.errors import FaceError
-from model.network import Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
 from tests.model.helpers import small_bundle
 from training import checkpoint
 from training.__main__ import main

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from app import samples
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import FaceError
 from tests.model.helpers import small_bundle
 from tests.training.faces import made_up_people

@@ -10,8 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from model.network import Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
+from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
 from tests.model.helpers import small_bundle
 from tests.samples import collins
 from tests.training.faces import made_up_people

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from model import onnx_graph
 from model.bundle import Bundle, save_graph, save_network
-from model.embedder import Embedder
-from model.preprocess import Preprocessing
+from model.embedding import onnx_graph
+from model.embedding.embedder import Embedder
+from model.embedding.preprocess import Preprocessing
 from tests.model.helpers import lively_network, random_crops, small_bundle
 from training.__main__ import main
 from training.faces import held_out

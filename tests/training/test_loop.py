@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from model.embedding.network import Architecture, EmbeddingNet
 from model.errors import FaceError
-from model.network import Architecture, EmbeddingNet
 from tests.training.jobs import blobs, make_job
 from training import distributed
 from training.embedding import class_means, embed

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
 from model.calibration.summary import equal_errors
 from training import metrics
 from training.retrieval import KS, recall

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.quality import CHECKS
+from model.faces.quality import CHECKS
 from training.crops import Crops
 from training.datasets import Table, lfw
 from training.publish import calibrate

@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import Ridge
 from torch.nn.functional import normalize
 
-from model.network import Architecture, EmbeddingNet
+from model.embedding.network import Architecture, EmbeddingNet
 from training.distillation import distillation_loss
 from training.refit import RIDGE, refit_head
 

@@ -14,8 +14,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from model.embedding.network import Architecture, EmbeddingNet
 from model.errors import BundleError, FaceError
-from model.network import Architecture, EmbeddingNet
 from tests.model.helpers import small_bundle
 from training import compare, evaluate, plots, reproduce
 from training.__main__ import Parser, main

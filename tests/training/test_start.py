@@ -12,7 +12,7 @@ from PIL import Image
 from torch import nn
 
 from model.__main__ import main as model_main
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
 from model.errors import BundleError
 from tests.model.helpers import random_crops, small_bundle
 from training import plots

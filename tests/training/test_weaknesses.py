@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from tests.model.helpers import small_bundle
 from tests.samples import collins, hopper
 from training.datasets.table import DatasetError

@@ -11,9 +11,9 @@ import onnx
 import torch
 from torch import nn
 
+from model.embedding.network import fold_batch_norm
+from model.embedding.onnx_runtime import onnxruntime
 from model.errors import BundleError, EngineUnavailable
-from model.network import fold_batch_norm
-from model.runtime import onnxruntime
 from model.workers import processors
 
 EXPORT_VERSION = 1

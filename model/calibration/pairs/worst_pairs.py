@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.calibration.scores import Collection, Progress, Tile, from_grid, tiles
+from model.calibration.pairs.scores import Collection, Progress, Tile, from_grid, tiles
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.align import TEMPLATE, similarity
-from model.pose import pose
+from model.faces.align import TEMPLATE, similarity
+from model.faces.pose import pose
 from model.types import CROP_SIZE, Face, Quality, Reason
 
 _YY, _XX = np.mgrid[0:CROP_SIZE, 0:CROP_SIZE] + 0.5
@@ -135,8 +135,8 @@ def measure(image: np.ndarray, face: Face, crop: np.ndarray) -> dict[str, float]
         ``highlights``: brightness in ``[0, 1]`` that 1% of the face exceeds: eyes, teeth and
         gleams, which go dark when a photo is underexposed, whatever the colour of the skin.
         ``midtones``: brightness in ``[0, 1]`` that half of the face exceeds.
-        ``yaw``, ``pitch``, ``roll``: degrees, see ``model.pose``; ``turn``: degrees between the
-        direction of the face and the camera.
+        ``yaw``, ``pitch``, ``roll``: degrees, see ``model.faces.pose``; ``turn``: degrees between
+        the direction of the face and the camera.
         ``outside``: share of the face that lies beyond the edge of the picture.
         ``confidence``: the detector's.
     """

@@ -16,11 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model import onnx_graph
 from model.bundle import Bundle
+from model.embedding import onnx_graph
+from model.embedding.network import fold_batch_norm
+from model.embedding.onnx_runtime import onnxruntime
 from model.errors import EngineUnavailable
-from model.network import fold_batch_norm
-from model.runtime import onnxruntime
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The folder of a bundle on disk: replaced whole, read back only as it was written.
 
 ``bundle.json`` is the manifest: what the model is, a SHA-256 of every other file, and a digest
-of itself. :mod:`model.bundle` says what the files mean.
+of itself. :mod:`model.bundle.bundle` says what the files mean.
 """
 
 from __future__ import annotations

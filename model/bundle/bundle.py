@@ -20,17 +20,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from model.bundle_files import FORMAT, MANIFEST, read_manifest, sha256, verify_file, write_folder
+from model.bundle.files import FORMAT, MANIFEST, read_manifest, sha256, verify_file, write_folder
+from model.embedding.network import Architecture, build
+from model.embedding.preprocess import Preprocessing
 from model.errors import BundleError
-from model.network import Architecture, build
-from model.preprocess import Preprocessing
 from model.types import CROP_SIZE
 
 if TYPE_CHECKING:
     from model.calibration import Calibration
 
 ALIGNMENT = {"template": "arcface-5-point", "size": CROP_SIZE}
-DEFAULT = Path(__file__).parent / "bundles" / "default"
+DEFAULT = Path(__file__).parents[1] / "bundles" / "default"
 
 CALIBRATION, CARD = "calibration.json", "README.md"
 WEIGHTS, GRAPH = "weights.safetensors", "graph.onnx"
@@ -192,7 +192,7 @@ def save_network(
 
     Args:
         path: Folder to create or replace.
-        net: A network from :func:`model.network.build`.
+        net: A network from :func:`model.embedding.network.build`.
         preprocessing: The input it was trained with.
         name: What people call it.
         card: The model card, Markdown.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.calibration.scores import GRID, Collection, Progress, tiles, to_grid
+from model.calibration.pairs.scores import GRID, Collection, Progress, tiles, to_grid
 
 
 @dataclass(frozen=True, eq=False)

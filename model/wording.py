@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from scipy import stats
 
-from model.calibration.parts import Threshold
 from model.types import Rate, Verdict
 
 if TYPE_CHECKING:
     from model.calibration.calibration import Calibration
+    from model.calibration.types import Threshold
 
 DISAGREES = 2.0
 """The Gaussian model is called wrong when it misses a tail by more than this factor."""

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model import onnx_graph
 from model.bundle import Bundle, save_graph, save_network
-from model.bundle_files import fresh_folder
-from model.embedder import Embedder
+from model.bundle.files import fresh_folder
+from model.embedding import onnx_graph
+from model.embedding.embedder import Embedder
+from model.embedding.network import Architecture, FacenetNet
+from model.embedding.preprocess import Preprocessing
 from model.errors import BundleError, FaceError
-from model.network import Architecture, FacenetNet
-from model.preprocess import Preprocessing
 from model.types import CROP_SIZE
 
 PARITY = 0.9999

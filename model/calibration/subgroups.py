@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from model.calibration.parts import GroupRates, QualityBin, Threshold
-from model.calibration.person_counts import count_people
-from model.calibration.scores import Collection, Progress, from_grid, to_grid
+from model.calibration.pairs.person_counts import count_people
+from model.calibration.pairs.scores import Collection, Progress, from_grid, to_grid
 from model.calibration.summary import error_curves
+from model.calibration.types import GroupRates, QualityBin, Threshold
 
 MIN_GROUP_PEOPLE = 20
 """Groups with fewer people than this get no rate."""

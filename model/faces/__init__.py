@@ -1,0 +1,1 @@
+"""Photo to aligned, assessed faces."""
