@@ -22,7 +22,7 @@ from app.looking import Look, lookers
 from app.report import Line
 from app.results import DetectedFace, Enrollment, PhotoResult, Upload
 from app.sources import Item
-from index.crypto import name_key
+from index.crypto.keys import name_key
 from model.errors import FaceError, GalleryError, GalleryUnavailable, WrongKey
 from model.faces.detect import ChoicePolicy
 from model.workers import processors

@@ -18,7 +18,7 @@ from model.errors import BadImage, IndexUnavailable, SeveralFaces, UnknownPerson
 if TYPE_CHECKING:
     from app.results import Verification
     from index.gallery import Gallery
-    from index.records import Erased, Person
+    from index.types import Erased, Person
     from model.types import Rate
 
 
@@ -159,7 +159,7 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _from_milvus_too(gallery: Gallery, url: str, erased: Erased) -> Erased:
-    from index.follow import open_index
+    from index.engines.open import open_index
 
     try:
         open_index(gallery, url).close()

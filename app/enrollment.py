@@ -13,8 +13,8 @@ from PIL import Image
 from app.core import Core
 from app.pipeline import only_face
 from app.results import OVERRIDABLE, DetectedFace, Enrollment, PhotoResult, PhotoStatus, Upload
-from index.guard import Finding, Guard
-from index.records import NewPhoto
+from index.enrollment_checks import EnrollmentChecks, Finding
+from index.types import NewPhoto
 from model.errors import FaceError, GalleryError, ImageTooLarge, NoFace, SeveralFaces
 from model.types import Embedding
 
@@ -177,11 +177,11 @@ def store(
     return Enrollment(person_id, name, created, photos)
 
 
-def guard(core: Core) -> Guard:
+def guard(core: Core) -> EnrollmentChecks:
     """The enrollment guard with this calibration's thresholds."""
     calibration = core.need_calibration()
     settings = core.settings
-    return Guard(
+    return EnrollmentChecks(
         core.search,
         conflict=lambda met: calibration.search_threshold(met, settings.target_fpir).threshold,
         outlier=calibration.decide(0.0, settings.target_fmr).reject_below,

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.report import Line
 from app.sources import Item, Key
-from index.crypto import name_key
+from index.crypto.keys import name_key
 from index.gallery import Gallery
 
 

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from app.results import OVERRIDABLE
-from index.records import MAX_NAME, usable_name
+from index.types import MAX_NAME, usable_name
 
 _DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
 

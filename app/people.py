@@ -12,8 +12,8 @@ from app.audit import AuditLog
 from app.auth import LOCAL, KeyStore, Principal, Scope
 from app.core import Core
 from app.results import Enrollment, Upload
-from index import records
-from index.records import Erased, Person, Photo
+from index import types
+from index.types import Erased, Person, StoredPhoto
 from model.errors import GalleryError, IndexUnavailable, UnknownPerson
 
 
@@ -97,7 +97,7 @@ class PeopleService:
         self.principal.require("read")
         return self.core.gallery.get(person_id)
 
-    def photos(self, person_id: str) -> list[Photo]:
+    def photos(self, person_id: str) -> list[StoredPhoto]:
         """A person's photos, oldest first."""
         self.principal.require("read")
         return self.core.gallery.photos(person_id)
@@ -192,8 +192,8 @@ def usable_name(name: str) -> str:
         GalleryError: It is empty, too long, or has control characters.
     """
     try:
-        return records.usable_name(name)
+        return types.usable_name(name)
     except ValueError:
         raise GalleryError(
-            f"A name has 1 to {records.MAX_NAME} characters that can be printed."
+            f"A name has 1 to {types.MAX_NAME} characters that can be printed."
         ) from None

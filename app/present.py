@@ -16,8 +16,7 @@ from app.results import (
     Search,
     Verification,
 )
-from index.records import Erased, Person
-from index.records import Photo as StoredPhoto
+from index.types import Erased, Person, StoredPhoto
 from model.bundle import Bundle
 from model.calibration import Calibration
 from model.types import Quality, Rate, Verdict

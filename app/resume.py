@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from app.report import Line
 from app.sources import Item, Key
-from index.crypto import name_key
+from index.crypto.keys import name_key
 from index.gallery import Gallery
 from model.errors import FaceError
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from app.naming import people_of
-from index.records import MAX_NAME, usable_name
+from index.types import MAX_NAME, usable_name
 from model.errors import BadImage, FaceError
 from model.faces.image import SUFFIXES
 

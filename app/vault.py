@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from app.settings import Settings
-from index.crypto import KEY_FILE_VARIABLE, key_from
+from index.crypto.keys import KEY_FILE_VARIABLE, key_from
 
 
 def gallery_key(settings: Settings) -> bytes | None:

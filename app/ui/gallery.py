@@ -16,7 +16,7 @@ from app.ui.downloads import Downloads
 from app.ui.erasing import STEPS, Outcome
 from app.ui.shared import QUIET, acting, at_once, explain, live
 from app.ui.uploads import limit_note
-from index.records import Person
+from index.types import Person
 from model.errors import UnknownPerson
 
 _LARGER = "For a larger export use python -m index import on the server."

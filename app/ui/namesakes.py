@@ -10,7 +10,7 @@ import gradio as gr
 
 from app.service import FaceService
 from app.ui import people_cards
-from index.records import Person
+from index.types import Person
 
 NEW = "new"
 """The choice "another person of that name"; every other choice is a person's id."""

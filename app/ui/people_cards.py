@@ -9,7 +9,7 @@ from html import escape
 from app import text
 from app.results import Candidate, Enrollment, FaceSearch, PhotoResult, Search
 from app.ui import cards
-from index.records import Erased, Person, Photo
+from index.types import Erased, Person, StoredPhoto
 from model.types import Rate
 
 STATUS_WORDS = {
@@ -127,7 +127,7 @@ def search_card(found: Search) -> str:
     )
 
 
-def person_card(person: Person, photos: Iterable[tuple[Photo, bytes | None]]) -> str:
+def person_card(person: Person, photos: Iterable[tuple[StoredPhoto, bytes | None]]) -> str:
     """One person of the gallery with their photos."""
     figures = "".join(
         f"<figure>{thumbnail(picture, label)}<figcaption>{escape(label)}{_note(photo)}"
@@ -143,11 +143,11 @@ def person_card(person: Person, photos: Iterable[tuple[Photo, bytes | None]]) ->
     )
 
 
-def _note(photo: Photo) -> str:
+def _note(photo: StoredPhoto) -> str:
     return f"<br>Stored all the same ({escape(photo.note)})" if photo.note else ""
 
 
-def photo_label(photo: Photo, place: int) -> str:
+def photo_label(photo: StoredPhoto, place: int) -> str:
     """What a person's photo is called where all are shown: ``2. garden.jpg``."""
     return f"{place}. {photo.source_name or 'photo'}"
 

@@ -302,7 +302,7 @@ def test_forgetting_is_logged_though_the_search_engine_never_answers(
         raise KeyboardInterrupt
 
     monkeypatch.setenv("FACE_INDEX", "milvus://127.0.0.1:1/faces")
-    monkeypatch.setattr("index.follow.open_index", interrupted)
+    monkeypatch.setattr("index.engines.open.open_index", interrupted)
     assert run(settings, "forget", "Grace", "--yes") == 130
     last = json.loads(settings.audit_file.read_text().splitlines()[-1])
     assert (last["what"], last["person"]) == ("forget", person)

@@ -25,8 +25,7 @@ from app.results import (
     Verification,
 )
 from app.ui import cards, evidence, model_cards, people_cards, plots
-from index.records import Erased, Person
-from index.records import Photo as StoredPhoto
+from index.types import Erased, Person, StoredPhoto
 from model.calibration import Calibration
 from model.types import Decision, Face, Match, Quality, Rate, Reason, Verdict
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.faiss_index import FaissIndex
-from index.milvus_index import MilvusIndex
-from index.records import Mark, Vectors
-from index.vectors import VectorIndex
+from index.engines.base import VectorIndex
+from index.engines.faiss.index import FaissIndex
+from index.engines.milvus.index import MilvusIndex
+from index.types import Mark, Vectors
 from tests.index.helpers import MODEL, Faces, exact_search, unit
 
 DIMENSION = 32

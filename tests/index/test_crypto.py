@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from index.crypto import key_from, name_key, new_key, parse_key, seal, unseal
+from index.crypto.keys import key_from, name_key, new_key, parse_key, seal, unseal
 from index.gallery import Gallery
 from model.errors import WrongKey
 from tests.index.helpers import MODEL, Faces

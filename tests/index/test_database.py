@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from index.database import Database
+from index.gallery.sqlite import Database
 from model.errors import GalleryUnavailable
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from index.gallery import Gallery
-from index.records import NewPhoto
 from index.search import PeopleSearch
+from index.types import NewPhoto
 from tests.index.helpers import MODEL, Faces
 
 KEY = bytes(range(32))

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import faiss_cache, follow
-from index.faiss_cache import CACHE_FILE
-from index.faiss_index import FaissIndex
-from index.follow import catch_up, compare, open_index, save_cache
+from index.engines import sync
+from index.engines.faiss import cache as faiss_cache
+from index.engines.faiss.cache import CACHE_FILE
+from index.engines.faiss.index import FaissIndex
+from index.engines.open import open_index
+from index.engines.sync import catch_up, compare, save_cache
 from index.gallery import Gallery
 from index.locks import ReadWriteLock
-from index.records import Mark
+from index.types import Mark
 from model.errors import IndexUnavailable
 from tests.index.helpers import DIMENSION, Faces
 
@@ -190,7 +192,7 @@ def test_erasure_during_a_save_voids_the_file(
         gallery.forget(gone.id)
         real(content, path, key)
 
-    monkeypatch.setattr(follow.faiss_cache, "save", forget_then_save)
+    monkeypatch.setattr(sync.faiss_cache, "save", forget_then_save)
     save_cache(gallery, index)
     with pytest.raises(IndexUnavailable):
         faiss_cache.load(FaissIndex(DIMENSION), gallery.folder / CACHE_FILE, gallery.cache_key()[0])

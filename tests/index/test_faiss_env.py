@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import faiss_env, faiss_index
-from index.faiss_env import check_builds, free_gpu_memory, installed_builds, plan_gpu
-from index.faiss_index import FaissIndex
+from index.engines.faiss import index as faiss_index
+from index.engines.faiss import install as faiss_install
+from index.engines.faiss.index import FaissIndex
+from index.engines.faiss.install import check_builds, free_gpu_memory, installed_builds, plan_gpu
 from model.errors import IndexUnavailable
 from tests.index.helpers import DIMENSION, Faces
 
@@ -44,22 +45,22 @@ def test_a_second_build_on_disk_stops_the_import(
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {other}\nVersion: 1.15.1\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     importlib.invalidate_caches()
-    faiss_env.load_faiss.cache_clear()
+    faiss_install.load_faiss.cache_clear()
     try:
         with pytest.raises(IndexUnavailable, match="break each other"):
             FaissIndex(DIMENSION)
     finally:
-        faiss_env.load_faiss.cache_clear()
+        faiss_install.load_faiss.cache_clear()
 
 
 def test_missing_faiss_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
-    faiss_env.load_faiss.cache_clear()
+    faiss_install.load_faiss.cache_clear()
     try:
         with pytest.raises(IndexUnavailable, match="pip install faiss-cpu"):
             FaissIndex(DIMENSION)
     finally:
-        faiss_env.load_faiss.cache_clear()
+        faiss_install.load_faiss.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_index_falls_back_to_the_cpu_with_one_line(
     def fail(_: object) -> None:
         raise RuntimeError("CUDA error 2 out of memory\nstack")
 
-    monkeypatch.setattr("index.faiss_rows._to_gpus", fail)
+    monkeypatch.setattr("index.engines.faiss.blocks._to_gpus", fail)
     with caplog.at_level(logging.WARNING):
         index.add(np.arange(200), vectors, [])
     (record,) = [r for r in caplog.records if "CPU" in r.message]

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.faiss_index import FaissIndex
-from index.follow import catch_up, compare, discard, open_index, rebuild, repair, save_cache
+from index.engines.faiss.index import FaissIndex
+from index.engines.open import discard, open_index
+from index.engines.sync import catch_up, compare, rebuild, repair, save_cache
 from index.gallery import Gallery
 from tests.index.helpers import DIMENSION, MODEL, Faces
 

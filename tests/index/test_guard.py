@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from index.enrollment_checks import EnrollmentChecks
 from index.gallery import Gallery
-from index.guard import Guard
 from index.search import PeopleSearch
 from model.errors import EnrollmentConflict
 from tests.index.helpers import DIMENSION, Faces
@@ -15,22 +15,22 @@ def search(gallery: Gallery) -> PeopleSearch:
 
 
 @pytest.fixture
-def guard(search: PeopleSearch) -> Guard:
-    return Guard(search, conflict=0.6, outlier=0.4, min_quality=0.5)
+def guard(search: PeopleSearch) -> EnrollmentChecks:
+    return EnrollmentChecks(search, conflict=0.6, outlier=0.4, min_quality=0.5)
 
 
-def codes(guard: Guard, *args: object, **options: object) -> list[tuple[str, int]]:
+def codes(guard: EnrollmentChecks, *args: object, **options: object) -> list[tuple[str, int]]:
     return [(f.code, f.photo) for f in guard.check(*args, **options).findings]
 
 
-def test_good_photos_pass(guard: Guard, gallery: Gallery, faces: Faces) -> None:
+def test_good_photos_pass(guard: EnrollmentChecks, gallery: Gallery, faces: Faces) -> None:
     person = gallery.enroll("Ada", faces.photos(0))
     assert codes(guard, faces.photos(1), name="Bob") == []
     assert codes(guard, faces.photos(0), name="Ada", person_id=person.id) == []
     guard.check(faces.photos(1), name="Bob").require()
 
 
-def test_same_photo_again(guard: Guard, gallery: Gallery, faces: Faces) -> None:
+def test_same_photo_again(guard: EnrollmentChecks, gallery: Gallery, faces: Faces) -> None:
     photo = faces.photo(0)
     person = gallery.enroll("Ada", [photo])
     (finding,) = guard.check([photo], name="Ada", person_id=person.id).findings
@@ -43,7 +43,7 @@ def test_same_photo_again(guard: Guard, gallery: Gallery, faces: Faces) -> None:
 
 
 def test_faces_of_a_group_photo_are_photos_of_their_own(
-    guard: Guard, gallery: Gallery, faces: Faces
+    guard: EnrollmentChecks, gallery: Gallery, faces: Faces
 ) -> None:
     ada, bob = (faces.photo(person, content_hash="group") for person in range(2))
     gallery.enroll("Ada", [ada])
@@ -58,7 +58,7 @@ def test_faces_of_a_group_photo_are_photos_of_their_own(
 
 
 def test_same_face_under_another_name_and_under_its_own(
-    guard: Guard, gallery: Gallery, faces: Faces
+    guard: EnrollmentChecks, gallery: Gallery, faces: Faces
 ) -> None:
     person = gallery.enroll("Ada", faces.photos(0))
     report = guard.check(faces.photos(0, 1), name="Eve")
@@ -70,7 +70,7 @@ def test_same_face_under_another_name_and_under_its_own(
 
 
 def test_conflict_is_seen_when_photos_go_to_an_existing_person(
-    guard: Guard, gallery: Gallery, faces: Faces
+    guard: EnrollmentChecks, gallery: Gallery, faces: Faces
 ) -> None:
     ada = gallery.enroll("Ada", faces.photos(0))
     gallery.enroll("Eve", faces.photos(1))
@@ -78,13 +78,13 @@ def test_conflict_is_seen_when_photos_go_to_an_existing_person(
     assert found == [("other_name", 0), ("outlier", 0)]
 
 
-def test_outlier_among_a_persons_own_photos(guard: Guard, faces: Faces) -> None:
+def test_outlier_among_a_persons_own_photos(guard: EnrollmentChecks, faces: Faces) -> None:
     photos = [*faces.photos(0, 3), faces.photo(1), faces.photo(0)]
     assert codes(guard, photos, name="Ada") == [("outlier", 3)]
     assert codes(guard, [faces.photo(0)], name="Ada") == []
 
 
-def test_poor_quality(guard: Guard, faces: Faces) -> None:
+def test_poor_quality(guard: EnrollmentChecks, faces: Faces) -> None:
     photos = [
         faces.photo(0, quality=0.49),
         faces.photo(0, quality=0.5),
@@ -93,7 +93,9 @@ def test_poor_quality(guard: Guard, faces: Faces) -> None:
     assert codes(guard, photos, name="Ada") == [("poor_quality", 0)]
 
 
-def test_findings_are_accepted_by_name(guard: Guard, gallery: Gallery, faces: Faces) -> None:
+def test_findings_are_accepted_by_name(
+    guard: EnrollmentChecks, gallery: Gallery, faces: Faces
+) -> None:
     gallery.enroll("Ada", faces.photos(0))
     report = guard.check([faces.photo(0, quality=0.1)], name="Eve")
     with pytest.raises(EnrollmentConflict, match="Ada") as caught:
@@ -105,7 +107,7 @@ def test_findings_are_accepted_by_name(guard: Guard, gallery: Gallery, faces: Fa
 
 
 def test_check_and_enrollment_in_one_batch(
-    guard: Guard, gallery: Gallery, search: PeopleSearch, faces: Faces
+    guard: EnrollmentChecks, gallery: Gallery, search: PeopleSearch, faces: Faces
 ) -> None:
     """The refused enrollment stores nothing, and the index never sees it."""
     gallery.enroll("Ada", faces.photos(0))
@@ -129,5 +131,5 @@ def test_conflict_threshold_may_depend_on_gallery_size(
 ) -> None:
     gallery.enroll("Ada", faces.photos(0))
     held = gallery.counts().photos
-    strict = Guard(search, conflict=lambda met: 2.0 if met == held else 0.0, outlier=-1)
+    strict = EnrollmentChecks(search, conflict=lambda met: 2.0 if met == held else 0.0, outlier=-1)
     assert codes(strict, faces.photos(0, 1), name="Eve") == []

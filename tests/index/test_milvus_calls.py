@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from index import milvus_calls
-from index.milvus_calls import retry
-from index.milvus_index import MilvusIndex
-from index.milvus_url import MilvusAddress
-from index.records import Mark
+from index.engines.milvus import client as milvus_client
+from index.engines.milvus.address import MilvusAddress
+from index.engines.milvus.client import retry
+from index.engines.milvus.index import MilvusIndex
+from index.types import Mark
 from model.errors import IndexUnavailable
 from tests.index.helpers import MODEL
 
@@ -44,7 +44,7 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
 ) -> None:
     exceptions = pytest.importorskip("pymilvus.exceptions")
     clock = [100.0]
-    monkeypatch.setattr(milvus_calls.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(milvus_client.time, "monotonic", lambda: clock[0])
     asked = threading.Semaphore(0)
     answers: queue.Queue[list | Exception] = queue.Queue()
 
@@ -68,7 +68,7 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
     answers.put(gone)
     assert count() == "no answer"
     assert count() == "moment ago"
-    clock[0] += milvus_calls.AWAY_SECONDS
+    clock[0] += milvus_client.AWAY_SECONDS
     with ThreadPoolExecutor(1) as pool:
         for _ in range(2):
             assert asked.acquire(timeout=60)
@@ -77,7 +77,7 @@ def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
             assert count() == "moment ago", "somebody is asking"
             answers.put(gone)
             assert prober.result(60) == "no answer"
-            clock[0] += milvus_calls.AWAY_SECONDS
+            clock[0] += milvus_client.AWAY_SECONDS
             asked.release()
         answers.put([{"count(*)": 3}])
         assert count() == 3
@@ -104,7 +104,7 @@ class Answering:
 def test_a_refusal_is_an_answer() -> None:
     exceptions = pytest.importorskip("pymilvus.exceptions")
     client = Answering(exceptions.MilvusException(1100, "collection not loaded"), [{"count(*)": 3}])
-    calls = milvus_calls.MilvusCalls(client, "uri")
+    calls = milvus_client.RetryingClient(client, "uri")
     calls._away = True
     with pytest.raises(IndexUnavailable, match="not loaded"):
         calls.ask("query")
@@ -115,8 +115,8 @@ def test_a_refusal_is_an_answer() -> None:
 def test_the_end_of_a_rebuild_waits_out_a_hiccup(monkeypatch: pytest.MonkeyPatch) -> None:
     exceptions = pytest.importorskip("pymilvus.exceptions")
     clock = [100.0]
-    monkeypatch.setattr(milvus_calls.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(milvus_calls.time, "sleep", lambda pause: clock.__setitem__(0, 130.0))
+    monkeypatch.setattr(milvus_client.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(milvus_client.time, "sleep", lambda pause: clock.__setitem__(0, 130.0))
     client = Answering(exceptions.MilvusException(2, "DEADLINE_EXCEEDED"), [])
     index = MilvusIndex(client, MilvusAddress.parse("milvus://server"), 8, MODEL)
     index.advance(Mark("gallery", 7, 1))
@@ -126,8 +126,8 @@ def test_the_end_of_a_rebuild_waits_out_a_hiccup(monkeypatch: pytest.MonkeyPatch
 def test_work_is_not_given_up_after_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     exceptions = pytest.importorskip("pymilvus.exceptions")
     clock = [100.0]
-    monkeypatch.setattr(milvus_calls.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(milvus_calls.time, "sleep", lambda pause: None)
+    monkeypatch.setattr(milvus_client.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(milvus_client.time, "sleep", lambda pause: None)
     calls = []
 
     def slow() -> str:

@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index import milvus_calls, milvus_index
 from index.__main__ import main
-from index.follow import compare, discard, open_index
+from index.engines.milvus import client as milvus_client
+from index.engines.milvus import index as milvus_index
+from index.engines.milvus.index import MilvusIndex
+from index.engines.open import discard, open_index
+from index.engines.sync import compare
 from index.gallery import Gallery
-from index.milvus_index import MilvusIndex
-from index.records import Mark, Vectors
 from index.search import PeopleSearch
+from index.types import Mark, Vectors
 from model.errors import BundleMismatch, IndexUnavailable
 from tests.index.helpers import DIMENSION, MODEL, Faces
 
@@ -174,9 +176,9 @@ def test_an_encrypted_gallery_warns_that_milvus_gets_its_vectors_in_the_clear(
 ) -> None:
     def warnings() -> list[str]:
         records = caplog.get_records("call")
-        return [record.getMessage() for record in records if record.name == "index.follow"]
+        return [record.getMessage() for record in records if record.name == "index.engines.open"]
 
-    caplog.set_level(logging.WARNING, logger="index.follow")
+    caplog.set_level(logging.WARNING, logger="index.engines.open")
     gallery.enroll("one", faces.photos(0, 1))
     open_index(gallery, f"{url}&collection=plain").close()
     with Gallery.open(tmp_path / "sealed", model_id=MODEL, key=bytes(32)) as sealed:
@@ -211,8 +213,8 @@ def test_missing_pymilvus_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_absent_server_is_a_clear_error_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pymilvus")
-    monkeypatch.setattr(milvus_calls, "TIMEOUT", 1.0)
-    monkeypatch.setattr(milvus_calls, "ATTEMPTS", 2)
+    monkeypatch.setattr(milvus_client, "TIMEOUT", 1.0)
+    monkeypatch.setattr(milvus_client, "ATTEMPTS", 2)
     start = time.monotonic()
     with pytest.raises(IndexUnavailable, match="does not answer"):
         MilvusIndex.connect("milvus://127.0.0.1:9", dimension=8, model_id=MODEL)

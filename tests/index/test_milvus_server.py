@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from index import milvus_calls
 from index.__main__ import main
-from index.follow import compare, open_index
+from index.engines.milvus import client as milvus_client
+from index.engines.open import open_index
+from index.engines.sync import compare
 from index.gallery import Gallery
 from index.search import PeopleSearch
 from model.errors import IndexUnavailable
@@ -57,8 +58,8 @@ def test_server_killed_during_enrollments_is_brought_back_in_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Enrollments go on while the server is dead; after a restart and ``sync`` both agree."""
-    monkeypatch.setattr(milvus_calls, "TIMEOUT", 3.0)
-    monkeypatch.setattr(milvus_calls, "ATTEMPTS", 2)
+    monkeypatch.setattr(milvus_client, "TIMEOUT", 3.0)
+    monkeypatch.setattr(milvus_client, "ATTEMPTS", 2)
     url = milvus_server.url("killed")
     search = PeopleSearch.open(gallery, url, dimension=64)
     for n in range(5):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from index.milvus_url import MilvusAddress
+from index.engines.milvus.address import MilvusAddress
 
 
 def test_server_address_with_options() -> None:

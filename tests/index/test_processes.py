@@ -7,7 +7,7 @@ import time
 from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 
-from index.follow import compare
+from index.engines.sync import compare
 from index.gallery import Gallery
 from index.search import PeopleSearch
 from tests.index.helpers import DIMENSION, MODEL, Faces

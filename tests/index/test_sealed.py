@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index import sealed
-from index.sealed import SealedReader, SealedWriter
+from index.crypto import encrypted_file
+from index.crypto.encrypted_file import EncryptedReader, EncryptedWriter
 from model.errors import WrongKey
 
 KEY = bytes(range(32))
@@ -17,12 +17,12 @@ CHUNK = 64
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealed, "CHUNK_BYTES", CHUNK)
+    monkeypatch.setattr(encrypted_file, "CHUNK_BYTES", CHUNK)
 
 
 def written(data: bytes, pieces: int = 1) -> io.BytesIO:
     file = io.BytesIO()
-    with SealedWriter(file, KEY) as stream:
+    with EncryptedWriter(file, KEY) as stream:
         for part in np.array_split(np.frombuffer(data, np.uint8), pieces):
             stream.write(part.tobytes())
     return file
@@ -32,7 +32,7 @@ def written(data: bytes, pieces: int = 1) -> io.BytesIO:
 @pytest.mark.parametrize("pieces", [1, 7])
 def test_any_length_comes_back(size: int, pieces: int) -> None:
     data = np.random.default_rng(size).bytes(size)
-    assert SealedReader(written(data, pieces), KEY).read() == data
+    assert EncryptedReader(written(data, pieces), KEY).read() == data
 
 
 def test_same_content_never_looks_the_same() -> None:
@@ -43,7 +43,7 @@ def test_same_content_never_looks_the_same() -> None:
 @given(start=st.integers(0, 400), count=st.integers(0, 400))
 def test_reading_from_anywhere(start: int, count: int) -> None:
     data = np.random.default_rng(1).bytes(300)
-    reader = SealedReader(written(data), KEY)
+    reader = EncryptedReader(written(data), KEY)
     reader.seek(start)
     assert reader.read(count) == data[start : start + count]
 
@@ -51,8 +51,8 @@ def test_reading_from_anywhere(start: int, count: int) -> None:
 def test_damage_cuts_swaps_and_wrong_keys_are_noticed() -> None:
     data = bytes(range(256)) * 2
     good = written(data).getvalue()
-    step = CHUNK + sealed.TAG_BYTES
-    head = sealed.HEAD_BYTES
+    step = CHUNK + encrypted_file.TAG_BYTES
+    head = encrypted_file.HEAD_BYTES
     first, second = good[head : head + step], good[head + step : head + 2 * step]
     flipped = bytearray(good)
     flipped[len(good) // 2] ^= 1
@@ -66,4 +66,4 @@ def test_damage_cuts_swaps_and_wrong_keys_are_noticed() -> None:
         (b"something else entirely, long enough to have a head", KEY),
     ):
         with pytest.raises(WrongKey):
-            SealedReader(io.BytesIO(bad), key).read()
+            EncryptedReader(io.BytesIO(bad), key).read()

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from index.crypto import name_key, seal, tag
-from index.identity import Facts, add_secret, require_dimension, shred
-from index.records import NewPhoto
+from index.crypto.keys import name_key, seal, tag
+from index.gallery.meta import GalleryMeta, add_secret, require_dimension, shred
+from index.types import NewPhoto
 
 
 def person_number(connection: sqlite3.Connection, person_id: str) -> int | None:
@@ -48,7 +48,7 @@ def profile(name: str, metadata: dict[str, Any], consent: str) -> bytes:
 
 def insert_person(
     connection: sqlite3.Connection,
-    facts: Facts,
+    facts: GalleryMeta,
     person_id: str,
     name: str,
     metadata: dict[str, Any],
@@ -73,7 +73,7 @@ def insert_person(
 
 def update_person(
     connection: sqlite3.Connection,
-    facts: Facts,
+    facts: GalleryMeta,
     number: int,
     name: str,
     metadata: dict[str, Any],
@@ -99,7 +99,7 @@ def update_person(
 
 def insert_photos(
     connection: sqlite3.Connection,
-    facts: Facts,
+    facts: GalleryMeta,
     number: int,
     photos: Sequence[NewPhoto],
     vectors: Sequence[np.ndarray],

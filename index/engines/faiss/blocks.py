@@ -1,7 +1,7 @@
 """Blocks of vectors inside the FAISS index: one that changes, one that is fast.
 
-``FlatRows`` holds float16 vectors that can be added and removed and searches all of them.
-``FastRows`` is built once over many vectors: a compact code finds candidates, the float16
+``FlatBlock`` holds float16 vectors that can be added and removed and searches all of them.
+``FastBlock`` is built once over many vectors: a compact code finds candidates, the float16
 vectors rank them exactly; removed rows are only marked.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from index.faiss_env import GpuKind, load_faiss
+from index.engines.faiss.install import GpuKind, load_faiss
 
 CANDIDATES = 1000
 """How many candidates the compact code hands to exact ranking, at least, per query."""
@@ -72,7 +72,7 @@ class RowMap:
         return self._rows.nbytes
 
 
-class FlatRows:
+class FlatBlock:
     """Float16 vectors in memory, searched one by one."""
 
     def __init__(self, dimension: int) -> None:
@@ -81,7 +81,7 @@ class FlatRows:
         self._map = RowMap()
 
     @classmethod
-    def around(cls, ids: np.ndarray, store: Any) -> FlatRows:
+    def around(cls, ids: np.ndarray, store: Any) -> FlatBlock:
         """Rows over a store that is filled already."""
         rows = cls(store.d)
         rows.store, rows._ids = store, np.array(ids, np.int64)
@@ -146,7 +146,7 @@ class FlatRows:
         return scores, found
 
 
-class FastRows:
+class FastBlock:
     """Many vectors behind a compact code. Rows are marked when removed, never moved.
 
     Args:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from index.faiss_env import load_faiss
-from index.faiss_index import Content, FaissIndex
-from index.faiss_rows import FastRows, FlatRows, fp16_store, store_view
-from index.records import Mark
-from index.sealed import SealedReader, SealedWriter
+from index.crypto.encrypted_file import EncryptedReader, EncryptedWriter
+from index.engines.faiss.blocks import FastBlock, FlatBlock, fp16_store, store_view
+from index.engines.faiss.index import Content, FaissIndex
+from index.engines.faiss.install import load_faiss
+from index.types import Mark
 from model.errors import FaceError, IndexUnavailable
 
 CACHE_FILE = "index.cache"
@@ -50,7 +50,7 @@ def save(content: Content, path: Path, key: bytes) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            with SealedWriter(file, key) as stream:
+            with EncryptedWriter(file, key) as stream:
                 text = json.dumps(head).encode()
                 stream.write(len(text).to_bytes(4, "big") + text)
                 _put(stream, flat.ids)
@@ -77,7 +77,7 @@ def load(index: FaissIndex, path: Path, key: bytes) -> None:
     """
     try:
         with open(path, "rb", buffering=0) as file:
-            content = _read(index, SealedReader(file, key))
+            content = _read(index, EncryptedReader(file, key))
     except FileNotFoundError as error:
         raise IndexUnavailable(f"There is no index cache {path}.") from error
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, FaceError) as error:
@@ -85,37 +85,37 @@ def load(index: FaissIndex, path: Path, key: bytes) -> None:
     index.restore(content)
 
 
-def _read(index: FaissIndex, stream: SealedReader) -> Content:
+def _read(index: FaissIndex, stream: EncryptedReader) -> Content:
     size = int.from_bytes(stream.read(4), "big")
     head = json.loads(stream.read(size))
     dimension = head["dimension"]
     if head["version"] != _VERSION or dimension != index.dimension:
         raise ValueError("it was written for another version or vector length")
     flat_ids = _array(stream, head["flat"], np.int64)
-    flat = FlatRows.around(flat_ids, _store(stream, head["flat"], dimension))
+    flat = FlatBlock.around(flat_ids, _store(stream, head["flat"], dimension))
     fast = None
     if head["fast"]:
         ids = _array(stream, head["fast"], np.int64)
         store = _store(stream, head["fast"], dimension)
         if head["coder"]:
-            fast = FastRows(ids, store, _coder(stream, head["coder"]), "rabitq")
+            fast = FastBlock(ids, store, _coder(stream, head["coder"]), "rabitq")
         else:
             fast = index.build(ids, store)
     return Content(flat, fast, Mark(*head["mark"]))
 
 
-def _put(stream: SealedWriter, array: np.ndarray) -> None:
+def _put(stream: EncryptedWriter, array: np.ndarray) -> None:
     if array.size:
         stream.write(memoryview(np.ascontiguousarray(array)).cast("B"))
 
 
-def _array(stream: SealedReader, count: int, kind: type) -> np.ndarray:
+def _array(stream: EncryptedReader, count: int, kind: type) -> np.ndarray:
     array = np.empty(count, kind)
     _fill(stream, array)
     return array
 
 
-def _store(stream: SealedReader, count: int, dimension: int) -> Any:
+def _store(stream: EncryptedReader, count: int, dimension: int) -> Any:
     store = fp16_store(dimension)
     store.codes.resize(count * store.code_size)
     store.ntotal = count
@@ -123,7 +123,7 @@ def _store(stream: SealedReader, count: int, dimension: int) -> Any:
     return store
 
 
-def _coder(stream: SealedReader, size: int) -> Any:
+def _coder(stream: EncryptedReader, size: int) -> Any:
     faiss = load_faiss()
     memory = faiss.VectorIOReader()
     memory.data.resize(size)
@@ -131,7 +131,7 @@ def _coder(stream: SealedReader, size: int) -> Any:
     return faiss.read_index(memory)
 
 
-def _fill(stream: SealedReader, array: np.ndarray) -> None:
+def _fill(stream: EncryptedReader, array: np.ndarray) -> None:
     if array.size and stream.readinto(memoryview(array).cast("B")) != array.nbytes:
         raise ValueError("it ends too early")
 

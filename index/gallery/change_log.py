@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from index import identity
-from index.crypto import unseal
-from index.database import Database
-from index.identity import Facts
-from index.records import Change, Mark, Vectors
+from index.crypto.keys import unseal
+from index.gallery import meta
+from index.gallery.meta import GalleryMeta
+from index.gallery.sqlite import Database
+from index.types import Change, Mark, Vectors
 
 _VECTOR = (
     "SELECT embeddings.photo, people.id, embeddings.vector, secrets.value FROM embeddings "
@@ -23,10 +23,10 @@ _VECTOR = (
 )
 
 
-class ChangeFeed:
+class ChangeLog:
     """The committed state of a gallery, as an index in this process or another follows it."""
 
-    def __init__(self, folder: Path, database: Database, facts: Facts) -> None:
+    def __init__(self, folder: Path, database: Database, facts: GalleryMeta) -> None:
         self.folder = folder
         self._db = database
         self._facts = facts
@@ -71,7 +71,7 @@ class ChangeFeed:
         An erasure replaces the key, so a cache written without it can never be opened again.
         """
         with self._db.read(committed=True) as connection:
-            return identity.cache_key(connection, self._facts), self._head(connection)
+            return meta.cache_key(connection, self._facts), self._head(connection)
 
     def vectors_of(self, photos: Sequence[int], *, committed: bool = True) -> Vectors:
         """Embeddings of those photo numbers that exist, ascending.

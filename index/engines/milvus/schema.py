@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from index.milvus_url import MilvusAddress
+from index.engines.milvus.address import MilvusAddress
 
 
 def state_name(collection: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from index.schema import migrate
+from index.gallery.schema import migrate
 from model.errors import GalleryUnavailable
 
 log = logging.getLogger(__name__)

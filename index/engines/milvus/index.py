@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from index import milvus_calls
-from index.milvus_calls import MilvusCalls, retry
-from index.milvus_schema import create_collections, search_parameters, state_name
-from index.milvus_url import MilvusAddress
-from index.records import Mark, Vectors
-from index.vectors import IndexStats, check_queries, check_rows, foreign_index
+from index.engines.base import IndexStats, check_queries, check_rows, foreign_index
+from index.engines.milvus import client as milvus_client
+from index.engines.milvus.address import MilvusAddress
+from index.engines.milvus.client import RetryingClient, retry
+from index.engines.milvus.schema import create_collections, search_parameters, state_name
+from index.types import Mark, Vectors
 from model.errors import BundleMismatch, IndexUnavailable
 
 BATCH = 500
@@ -48,7 +48,7 @@ class MilvusIndex:
         self._model_id = model_id
         self._mark: Mark | None = None
         self._asked = -OWNER_SECONDS  # never
-        self._calls = MilvusCalls(client, address.uri)
+        self._calls = RetryingClient(client, address.uri)
 
     @classmethod
     def connect(cls, url: str, *, dimension: int, model_id: str) -> MilvusIndex:
@@ -77,7 +77,7 @@ class MilvusIndex:
                 uri=address.uri,
                 token=address.token,
                 db_name=address.database,
-                timeout=milvus_calls.TIMEOUT,
+                timeout=milvus_client.TIMEOUT,
             )
             index = cls(client, address, dimension, model_id)
             index._prepare()

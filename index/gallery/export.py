@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from index.records import NewPhoto
-from index.sealed import SealedReader, SealedWriter, is_sealed
+from index.crypto.encrypted_file import EncryptedReader, EncryptedWriter, is_encrypted
+from index.types import NewPhoto
 from model.errors import BundleMismatch, GalleryError, WrongKey
 from model.types import Embedding
 
@@ -71,7 +71,7 @@ def _write_whole(gallery: Gallery, path: Path, key: bytes | None) -> None:
             if key is None:
                 _write_archive(gallery, file)
             else:
-                with SealedWriter(file, key) as stream:
+                with EncryptedWriter(file, key) as stream:
                     _write_archive(gallery, stream)
             file.flush()
             os.fsync(file.fileno())
@@ -81,7 +81,7 @@ def _write_whole(gallery: Gallery, path: Path, key: bytes | None) -> None:
         raise
 
 
-def _write_archive(gallery: Gallery, stream: BinaryIO | SealedWriter) -> None:
+def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None:
     with gallery.batch(), zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         counts, dimension = gallery.counts(), gallery.dimension() or 0
         sums: dict[str, str] = {}
@@ -186,12 +186,12 @@ def read(
 @contextmanager
 def _opened(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
     with open(path, "rb") as file:
-        if not is_sealed(path):
+        if not is_encrypted(path):
             yield zipfile.ZipFile(file)
         elif key is None:
             raise WrongKey(f"The export {path.name} is encrypted; open the gallery with its key.")
         else:
-            yield zipfile.ZipFile(io.BufferedReader(SealedReader(file, key), 1 << 20))
+            yield zipfile.ZipFile(io.BufferedReader(EncryptedReader(file, key), 1 << 20))
 
 
 def _verify(archive: zipfile.ZipFile, file: str) -> dict:

@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from index.crypto import name_key
-from index.records import NewPhoto
-from index.search import PeopleSearch, Threshold
+from index.crypto.keys import name_key
+from index.search import PeopleSearch, ThresholdRule
+from index.types import NewPhoto
 from model.errors import EnrollmentConflict
 
 _SAME_FACE = 0.999
@@ -49,7 +49,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class GuardReport:
+class EnrollmentReport:
     """Everything the guard found."""
 
     findings: tuple[Finding, ...]
@@ -80,7 +80,7 @@ class GuardReport:
         return asdict(self)
 
 
-class Guard:
+class EnrollmentChecks:
     """Checks photos before they are stored.
 
     Run it inside ``gallery.batch()`` together with the enrollment, and no other process can
@@ -97,7 +97,7 @@ class Guard:
         self,
         search: PeopleSearch,
         *,
-        conflict: Threshold,
+        conflict: ThresholdRule,
         outlier: float,
         min_quality: float = 0.0,
     ) -> None:
@@ -108,7 +108,7 @@ class Guard:
 
     def check(
         self, photos: Sequence[NewPhoto], *, name: str = "", person_id: str | None = None
-    ) -> GuardReport:
+    ) -> EnrollmentReport:
         """Looks at photos on their way to a new or an existing person.
 
         Args:
@@ -122,7 +122,7 @@ class Guard:
             *self._conflicts(photos, name, person_id),
             *self._outliers(photos, person_id),
         ]
-        return GuardReport(tuple(sorted(findings, key=lambda finding: finding.photo)))
+        return EnrollmentReport(tuple(sorted(findings, key=lambda finding: finding.photo)))
 
     def _same_photos(self, photos: Sequence[NewPhoto]) -> list[Finding]:
         findings = []

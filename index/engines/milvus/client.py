@@ -24,7 +24,7 @@ AWAY_SECONDS = 5.0
 """How long such questions fail at once after one that was asked in vain."""
 
 
-class MilvusCalls:
+class RetryingClient:
     """Calls methods of a Milvus client by name.
 
     Args:
@@ -70,7 +70,7 @@ class MilvusCalls:
                 self._uri,
                 patience=ASK_PATIENCE,
             )
-        except MilvusAway:
+        except MilvusUnavailable:
             self._away, self._away_until = True, time.monotonic() + AWAY_SECONDS
             raise
         except IndexUnavailable:
@@ -80,7 +80,7 @@ class MilvusCalls:
         return answer
 
 
-class MilvusAway(IndexUnavailable):
+class MilvusUnavailable(IndexUnavailable):
     """The server does not answer; a refusal is another :class:`IndexUnavailable`."""
 
 
@@ -95,7 +95,7 @@ def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T
         patience: Seconds after which it is not called again.
 
     Raises:
-        MilvusAway: If the server stays away.
+        MilvusUnavailable: If the server stays away.
         IndexUnavailable: If it refuses the action.
     """
     import grpc
@@ -110,7 +110,7 @@ def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T
             if not _passing(text):
                 raise IndexUnavailable(f"Milvus at {uri} refused the operation: {text}") from error
             if attempt == ATTEMPTS or time.monotonic() - started > patience:
-                raise MilvusAway(
+                raise MilvusUnavailable(
                     f"Milvus at {uri} does not answer ({text}). Start the server or check the "
                     "address; enrollments are safe in the gallery, and `python -m index sync` "
                     "brings the index up to date afterwards."

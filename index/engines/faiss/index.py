@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from index.faiss_env import free_gpu_memory, gpu_count, load_faiss, plan_gpu
-from index.faiss_rows import FastRows, FlatRows, append, fp16_store
+from index.engines.base import IndexStats, check_queries, check_rows
+from index.engines.faiss.blocks import FastBlock, FlatBlock, append, fp16_store
+from index.engines.faiss.install import free_gpu_memory, gpu_count, load_faiss, plan_gpu
 from index.locks import ReadWriteLock
-from index.records import Mark, Vectors
-from index.vectors import IndexStats, check_queries, check_rows
+from index.types import Mark, Vectors
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ EXACT_LIMIT = 100_000
 class Content:
     """The two blocks of an index and the gallery change they stand for."""
 
-    flat: FlatRows
-    fast: FastRows | None
+    flat: FlatBlock
+    fast: FastBlock | None
     mark: Mark | None
 
 
@@ -67,8 +67,8 @@ class FaissIndex:
         self._exact_limit = exact_limit if dimension % 8 == 0 else None
         self._gpu, self._gpu_budget, self._background = gpu, gpu_budget, background
         self._lock = ReadWriteLock()
-        self._flat = FlatRows(dimension)
-        self._fast: FastRows | None = None
+        self._flat = FlatBlock(dimension)
+        self._fast: FastBlock | None = None
         self._mark: Mark | None = None
         self._gathering: threading.Thread | None = None
         self._changed: dict[int, bool] | None = None
@@ -128,13 +128,13 @@ class FaissIndex:
         return np.take_along_axis(scores, best, 1), np.take_along_axis(found, best, 1)
 
     def rebuild(self, chunks: Iterable[Vectors], mark: Mark) -> None:
-        flat = FlatRows(self._dimension)
+        flat = FlatBlock(self._dimension)
         for chunk in chunks:
             flat.add(check_rows(self._dimension, chunk.ids, chunk.vectors), chunk.vectors)
         fast = None
         if self._exact_limit is not None and len(flat) > self._exact_limit:
             fast = self.build(flat.ids, flat.store)
-            flat = FlatRows(self._dimension)
+            flat = FlatBlock(self._dimension)
         self._wait()
         with self._lock.writing():
             self._flat, self._fast, self._mark = flat, fast, mark
@@ -163,7 +163,7 @@ class FaissIndex:
             kept = np.array(
                 [row for row, i in enumerate(self._flat.ids) if touched.get(int(i))], int
             )
-            flat = FlatRows(self._dimension)
+            flat = FlatBlock(self._dimension)
             flat.add(self._flat.ids[kept], self._flat.vectors[kept])
             self._flat, self._fast = flat, fast
 
@@ -208,11 +208,11 @@ class FaissIndex:
         self._wait()
 
     def _copy(self) -> Content:
-        flat = FlatRows(self._dimension)
+        flat = FlatBlock(self._dimension)
         flat.add(self._flat.ids, self._flat.vectors)
         fast = self._fast
         if fast is not None:
-            fast = FastRows(fast.ids, fast.store, fast.coder, fast.kind)
+            fast = FastBlock(fast.ids, fast.store, fast.coder, fast.kind)
         return Content(flat, fast, self._mark)
 
     def _discard(self, ids: np.ndarray) -> int:
@@ -239,18 +239,18 @@ class FaissIndex:
         if self._gathering is not None:
             self._gathering.join()
 
-    def build(self, ids: np.ndarray, store: Any) -> FastRows:
+    def build(self, ids: np.ndarray, store: Any) -> FastBlock:
         """A fast block over a store, on the GPUs when there are any and it fits."""
         if self._gpu and gpu_count():
             kind = plan_gpu(len(ids), self._dimension, free_gpu_memory(), self._gpu_budget)
             reason = "they do not fit"
             if kind is not None:
                 try:
-                    return FastRows(ids, store, kind=kind)
+                    return FastBlock(ids, store, kind=kind)
                 except RuntimeError as error:
                     reason = str(error).splitlines()[0]
             log.warning("%d vectors stay on the CPU, not the GPU: %s", len(ids), reason)
-        return FastRows(ids, store, kind="rabitq")
+        return FastBlock(ids, store, kind="rabitq")
 
 
 def _clean(scores: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

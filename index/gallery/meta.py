@@ -6,8 +6,8 @@ import sqlite3
 import uuid
 from dataclasses import dataclass
 
-from index.crypto import Vault, seal, unseal
-from index.database import Database
+from index.crypto.keys import Vault, seal, unseal
+from index.gallery.sqlite import Database
 from model.errors import BundleMismatch, GalleryError, WrongKey
 
 _PROOF = b"the key of this gallery"
@@ -22,7 +22,7 @@ Marks = dict[str, str | int | bytes | None]
 
 
 @dataclass(frozen=True)
-class Facts:
+class GalleryMeta:
     """Fixed facts of an open gallery.
 
     Attributes:
@@ -45,7 +45,7 @@ def establish(
     model_id: str | None,
     key: bytes | None,
     dimension: int | None = None,
-) -> Facts:
+) -> GalleryMeta:
     """Reads the facts of a gallery, or writes them into a new one.
 
     Raises:
@@ -92,7 +92,7 @@ def _create(
 
 def _recognise(
     connection: sqlite3.Connection, database: Database, model_id: str | None, key: bytes | None
-) -> Facts:
+) -> GalleryMeta:
     proof = read_meta(connection, "proof")
     if proof and key is None:
         raise WrongKey(
@@ -128,7 +128,7 @@ def _recognise(
             model=model_id,
         )
     vault = Vault(key)
-    return Facts(
+    return GalleryMeta(
         gallery_id=read_meta(connection, "gallery_id"),
         model_id=stored,
         vault=vault,
@@ -155,13 +155,13 @@ def require_dimension(connection: sqlite3.Connection, dimension: int) -> None:
         )
 
 
-def cache_key(connection: sqlite3.Connection, facts: Facts) -> bytes:
+def cache_key(connection: sqlite3.Connection, facts: GalleryMeta) -> bytes:
     """The key of index cache files written until the next erasure."""
     row = connection.execute("SELECT value FROM secrets WHERE id = ?", (facts.cache_slot,))
     return facts.vault.open(row.fetchone()[0])
 
 
-def begin_erasure(connection: sqlite3.Connection, facts: Facts) -> None:
+def begin_erasure(connection: sqlite3.Connection, facts: GalleryMeta) -> None:
     """Makes every index cache written so far unreadable and asks for the log to be emptied."""
     _, stored = facts.vault.create()
     connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (stored, facts.cache_slot))

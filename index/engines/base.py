@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from index.records import Mark, Vectors
+from index.types import Mark, Vectors
 from model.errors import IndexUnavailable
 
 

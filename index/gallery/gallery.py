@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from index import identity, portable, rows
-from index.database import Database
-from index.reading import GalleryReader
-from index.records import Erased, NewPhoto, Person, usable_name
+from index.gallery import export, meta, writes
+from index.gallery.queries import GalleryQueries
+from index.gallery.sqlite import Database
+from index.types import Erased, NewPhoto, Person, usable_name
 from model.errors import BundleMismatch, GalleryError, UnknownPerson
 
 DATABASE_FILE = "gallery.sqlite"
 CACHE_PATTERN = "index.cache*"
 
 
-class Gallery(GalleryReader):
+class Gallery(GalleryQueries):
     """People kept durably. Make one with :meth:`open`.
 
     When a method returns, what it did is on disk. All methods may be called from any thread;
@@ -59,7 +59,7 @@ class Gallery(GalleryReader):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         database = Database(folder / DATABASE_FILE)
         try:
-            facts = identity.establish(database, model_id, key, dimension)
+            facts = meta.establish(database, model_id, key, dimension)
         except BaseException:
             database.close()
             raise
@@ -124,9 +124,9 @@ class Gallery(GalleryReader):
         vectors = [self._checked(photo) for photo in photos]
         now = time.time()
         with self._db.write() as connection:
-            if rows.person_number(connection, person_id) is not None:
+            if writes.person_number(connection, person_id) is not None:
                 raise GalleryError(f"There is already a person with the id {person_id}.")
-            number = rows.insert_person(
+            number = writes.insert_person(
                 connection,
                 self._facts,
                 person_id,
@@ -136,7 +136,7 @@ class Gallery(GalleryReader):
                 now if created is None else created,
                 now if updated is None else updated,
             )
-            rows.insert_photos(connection, self._facts, number, photos, vectors, now)
+            writes.insert_photos(connection, self._facts, number, photos, vectors, now)
             return self.get(person_id)
 
     def add_photos(self, person_id: str, photos: Sequence[NewPhoto]) -> Person:
@@ -145,8 +145,8 @@ class Gallery(GalleryReader):
         now = time.time()
         with self._db.write() as connection:
             number = self._number(connection, person_id)
-            rows.insert_photos(connection, self._facts, number, photos, vectors, now)
-            rows.touch(connection, number, now)
+            writes.insert_photos(connection, self._facts, number, photos, vectors, now)
+            writes.touch(connection, number, now)
             return self.get(person_id)
 
     def rename(self, person_id: str, name: str) -> Person:
@@ -165,7 +165,7 @@ class Gallery(GalleryReader):
         with self._db.write() as connection:
             number = self._number(connection, person_id)
             person = self.get(person_id)
-            rows.update_person(
+            writes.update_person(
                 connection,
                 self._facts,
                 number,
@@ -174,7 +174,7 @@ class Gallery(GalleryReader):
                 person.consent if consent is None else consent,
                 time.time(),
             )
-            identity.begin_log_erasure(connection)
+            meta.begin_log_erasure(connection)
             person = self.get(person_id)
         self._finish_erasure()
         return person
@@ -189,10 +189,10 @@ class Gallery(GalleryReader):
         with self._db.write() as connection:
             keep = self._number(connection, keep_id)
             gone = self._number(connection, gone_id)
-            rows.move_photos(connection, gone, keep)
-            rows.delete_person(connection, gone)
-            rows.touch(connection, keep, time.time())
-            identity.begin_erasure(connection, self._facts)
+            writes.move_photos(connection, gone, keep)
+            writes.delete_person(connection, gone)
+            writes.touch(connection, keep, time.time())
+            meta.begin_erasure(connection, self._facts)
             person = self.get(keep_id)
         self._finish_erasure()
         return person
@@ -200,13 +200,13 @@ class Gallery(GalleryReader):
     def remove_photo(self, photo_id: str) -> Erased:
         """Erases one photo: its record, embedding and thumbnail."""
         with self._db.write() as connection:
-            owner = rows.photo_owner(connection, photo_id)
+            owner = writes.photo_owner(connection, photo_id)
             if owner is None:
                 raise UnknownPerson(f"No photo with the id {photo_id} is in the gallery.")
             number, person_id = owner
-            thumbnails = rows.delete_photos(connection, [int(photo_id)])
-            rows.touch(connection, number, time.time())
-            identity.begin_erasure(connection, self._facts)
+            thumbnails = writes.delete_photos(connection, [int(photo_id)])
+            writes.touch(connection, number, time.time())
+            meta.begin_erasure(connection, self._facts)
         files, complete = self._finish_erasure()
         return Erased(person_id, 0, 1, thumbnails, files, complete)
 
@@ -219,10 +219,10 @@ class Gallery(GalleryReader):
         """
         with self._db.write() as connection:
             number = self._number(connection, person_id)
-            photos = rows.photo_numbers(connection, number)
-            thumbnails = rows.delete_photos(connection, photos)
-            rows.delete_person(connection, number)
-            identity.begin_erasure(connection, self._facts)
+            photos = writes.photo_numbers(connection, number)
+            thumbnails = writes.delete_photos(connection, photos)
+            writes.delete_person(connection, number)
+            meta.begin_erasure(connection, self._facts)
         files, complete = self._finish_erasure()
         return Erased(person_id, 1, len(photos), thumbnails, files, complete)
 
@@ -238,7 +238,7 @@ class Gallery(GalleryReader):
         """
         if self._db.writing:
             raise ValueError("export must not be called inside a batch")
-        return portable.write(self, Path(path), None if plain else self._facts.vault.master)
+        return export.write(self, Path(path), None if plain else self._facts.vault.master)
 
     def import_(self, path: str | Path, *, existing: str = "error", thumbnails: bool = True) -> int:
         """Adds everyone from an exported file, all or nothing.
@@ -252,7 +252,7 @@ class Gallery(GalleryReader):
             The number of people added.
         """
         key = self._facts.vault.master
-        return portable.read(self, Path(path), key, existing, thumbnails=thumbnails)
+        return export.read(self, Path(path), key, existing, thumbnails=thumbnails)
 
     def _checked(self, photo: NewPhoto) -> np.ndarray:
         """The photo's vector as stored (float16), after checking that it may be."""
@@ -277,15 +277,15 @@ class Gallery(GalleryReader):
         if self._db.writing:
             return (), False
         with self._db.read() as connection:
-            waiting = identity.waiting_erasures(connection)
+            waiting = meta.waiting_erasures(connection)
         if not waiting:
             return (), True
-        caches = self.folder.glob(CACHE_PATTERN) if identity.CACHE_MARK in waiting else ()
+        caches = self.folder.glob(CACHE_PATTERN) if meta.CACHE_MARK in waiting else ()
         files = tuple(sorted(path.name for path in caches))
         for name in files:
             (self.folder / name).unlink(missing_ok=True)
         complete = self._db.truncate_log()
         if complete:
             with self._db.write() as connection:
-                identity.end_erasures(connection, waiting)
+                meta.end_erasures(connection, waiting)
         return files, complete

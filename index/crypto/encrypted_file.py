@@ -34,13 +34,13 @@ def _nonce(number: int, last: bool) -> bytes:
     return number.to_bytes(11, "big") + bytes([last])
 
 
-def is_sealed(path: os.PathLike[str] | str) -> bool:
+def is_encrypted(path: os.PathLike[str] | str) -> bool:
     """Whether the file at ``path`` starts like a sealed file."""
     with open(path, "rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
-class SealedWriter(io.RawIOBase):
+class EncryptedWriter(io.RawIOBase):
     """A write-only stream into ``file``; closing it seals the last chunk.
 
     Args:
@@ -93,8 +93,8 @@ class SealedWriter(io.RawIOBase):
             super().close()
 
 
-class SealedReader(io.RawIOBase):
-    """A seekable read-only stream of what a :class:`SealedWriter` wrote.
+class EncryptedReader(io.RawIOBase):
+    """A seekable read-only stream of what a :class:`EncryptedWriter` wrote.
 
     Args:
         file: An open, seekable binary file; it is not closed here.

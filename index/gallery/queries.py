@@ -7,10 +7,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from index import identity, rows
-from index.crypto import name_key, tag, unseal
-from index.feed import ChangeFeed
-from index.records import Counts, Person, Photo
+from index.crypto.keys import name_key, tag, unseal
+from index.gallery import meta, writes
+from index.gallery.change_log import ChangeLog
+from index.types import Counts, Person, StoredPhoto
 from model.errors import UnknownPerson
 
 _PERSON = (
@@ -26,13 +26,13 @@ _PHOTO = (
 )
 
 
-class GalleryReader(ChangeFeed):
+class GalleryQueries(ChangeLog):
     """Everything that can be asked of a gallery without changing it."""
 
     def dimension(self) -> int | None:
         """Length of the gallery's vectors, or None while neither opening nor a photo has set it."""
         with self._db.read() as connection:
-            return identity.read_meta(connection, "dimension")
+            return meta.read_meta(connection, "dimension")
 
     def counts(self) -> Counts:
         """Numbers of people and photos."""
@@ -108,7 +108,7 @@ class GalleryReader(ChangeFeed):
                 last = self._number(connection, found[-1][0])
             yield from map(self._person, found)
 
-    def photos(self, person_id: str) -> list[Photo]:
+    def photos(self, person_id: str) -> list[StoredPhoto]:
         """A person's photos, oldest first.
 
         Raises:
@@ -121,7 +121,7 @@ class GalleryReader(ChangeFeed):
             ).fetchall()
         return [self._photo(row) for row in found]
 
-    def photos_by_number(self, numbers: Sequence[int]) -> list[Photo]:
+    def photos_by_number(self, numbers: Sequence[int]) -> list[StoredPhoto]:
         """Those of the numbered photos that exist, ascending."""
         with self._db.read() as connection:
             found = connection.execute(
@@ -130,7 +130,7 @@ class GalleryReader(ChangeFeed):
             ).fetchall()
         return [self._photo(row) for row in found]
 
-    def photos_with_hash(self, content_hash: str) -> list[Photo]:
+    def photos_with_hash(self, content_hash: str) -> list[StoredPhoto]:
         """Every stored photo made from a file with this content hash."""
         with self._db.read() as connection:
             found = connection.execute(
@@ -146,7 +146,7 @@ class GalleryReader(ChangeFeed):
             UnknownPerson: If there is no such photo.
         """
         with self._db.read() as connection:
-            if rows.photo_owner(connection, photo_id) is None:
+            if writes.photo_owner(connection, photo_id) is None:
                 raise UnknownPerson(f"No photo with the id {photo_id} is in the gallery.")
             row = connection.execute(
                 "SELECT secrets.value, thumbnails.image FROM thumbnails "
@@ -157,7 +157,7 @@ class GalleryReader(ChangeFeed):
         return None if row is None else unseal(self._facts.vault.open(row[0]), row[1], b"thumbnail")
 
     def _number(self, connection: sqlite3.Connection, person_id: str) -> int:
-        number = rows.person_number(connection, person_id)
+        number = writes.person_number(connection, person_id)
         if number is None:
             raise UnknownPerson(f"No person with the id {person_id} is in the gallery.")
         return number
@@ -167,10 +167,10 @@ class GalleryReader(ChangeFeed):
         profile = json.loads(unseal(self._facts.vault.open(stored), sealed, b"profile"))
         return Person(id=person_id, photos=photos, created=created, updated=updated, **profile)
 
-    def _photo(self, row: tuple) -> Photo:
+    def _photo(self, row: tuple) -> StoredPhoto:
         number, person_id, sealed, quality, created, stored, has_thumbnail = row
         details = json.loads(unseal(self._facts.vault.open(stored), sealed, b"details"))
-        return Photo(
+        return StoredPhoto(
             id=str(number),
             person_id=person_id,
             quality=quality,

@@ -36,7 +36,7 @@ class NewPhoto:
 
 
 @dataclass(frozen=True)
-class Photo:
+class StoredPhoto:
     """A stored photo without its vector and thumbnail.
 
     Attributes:
