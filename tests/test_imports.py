@@ -50,7 +50,7 @@ def test_a_room_imports_only_what_the_architecture_allows(room: str) -> None:
 
 
 def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
-    assert not allowed("training.loop", "app")
+    assert not allowed("training.learn.loop", "app")
     assert not allowed("model.embedding.embedder", "index")
     assert not allowed("index.gallery", "model")
     assert allowed("model.types.Face", "index")

@@ -13,9 +13,9 @@ from model.bundle import DEFAULT, Bundle
 from model.calibration import Calibration
 from model.calibration.check import check_promises
 from model.embedding.embedder import Embedder
-from training.calibrate import promise_table
-from training.crops import crop_photos
+from training.commands.calibrate import promise_table
 from training.datasets import lfw
+from training.inputs.crops import crop_photos
 
 pytestmark = pytest.mark.slow
 

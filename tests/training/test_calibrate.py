@@ -15,7 +15,7 @@ from model.bundle import Bundle
 from model.calibration import Calibration
 from tests.model.helpers import small_bundle
 from training.__main__ import main
-from training.score_files import write_bob, write_pyeer
+from training.measure.score_files import write_bob, write_pyeer
 
 PEOPLE, PHOTOS = 60, 3
 

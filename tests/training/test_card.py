@@ -11,9 +11,9 @@ from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.check import check_promises
 from tests.model.helpers import small_bundle
-from training import metrics
-from training.card import Figures, write_card
-from training.weaknesses import SliceRates, Strangers, by_measure
+from training.measure import metrics
+from training.measure.subgroup_errors import SliceRates, Strangers, by_measure
+from training.report.card import Figures, write_card
 
 
 def crowd(people: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

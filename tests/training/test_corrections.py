@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from training.corrections import corrected
 from training.datasets import Table, lfw
+from training.datasets.corrections import corrected
 from training.datasets.table import DatasetError
 
 

@@ -13,7 +13,7 @@ from scipy.io import savemat
 from training import datasets
 from training.datasets import celeba, lfw
 from training.datasets.table import DatasetError, Table
-from training.pictures import pictures, square
+from training.inputs.pictures import pictures, square
 
 
 @pytest.fixture(scope="module")

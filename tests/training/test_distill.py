@@ -23,9 +23,15 @@ from model.embedding.network import Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
 from model.errors import FaceError
 from tests.model.helpers import small_bundle
-from training import checkpoint
 from training.__main__ import main
-from training.distillation import Distillation, Recipe, batch_rows, distillation_loss, lift
+from training.distill.distillation import (
+    Distillation,
+    DistillationRecipe,
+    batch_rows,
+    distillation_loss,
+    lift,
+)
+from training.learn import checkpoint
 
 ROOT = Path(__file__).parents[2]
 
@@ -113,7 +119,7 @@ def test_a_head_is_not_fitted_to_features_that_are_not_trained(
 
 
 def small_job(faces: int = 4, teacher: str = "sface", **changes: object) -> Distillation:
-    recipe = replace(Recipe(stages=((32, 40),), batch=4, settle=0.4), **changes)
+    recipe = replace(DistillationRecipe(stages=((32, 40),), batch=4, settle=0.4), **changes)
     net = EmbeddingNet(Architecture(trunk="resnet18", dim=16, head_norm=True))
     material = {"teacher": teacher, "number of faces": faces}
     return Distillation(net, recipe, Preprocessing(input_size=32), material)
@@ -271,7 +277,7 @@ def test_an_epoch_sees_no_face_twice(batch: int, count: int, seed: int) -> None:
 
 
 def test_schedule_warms_up_stays_and_falls_to_zero() -> None:
-    recipe = Recipe(stages=((64, 6400), (96, 6400)), batch=64, warmup=10, decay=0.5)
+    recipe = DistillationRecipe(stages=((64, 6400), (96, 6400)), batch=64, warmup=10, decay=0.5)
     assert recipe.steps == 200
     assert [recipe.size_at(step) for step in (0, 99, 100, 199)] == [64, 64, 96, 96]
     rates = [recipe.lr_at(step) for step in range(200)]

@@ -12,14 +12,14 @@ from model.embedding.embedder import Embedder
 from model.errors import FaceError
 from tests.model.helpers import small_bundle
 from tests.training.faces import made_up_people
-from training.augment import Augment
-from training.crops import aligned_crops
 from training.datasets import folder
-from training.ema import EMA
-from training.faces import LOOSE, load_faces
-from training.overlap import overlapping
-from training.teacher import teacher_targets
-from training.weaknesses import utkface_facts
+from training.datasets.face_set import LOOSE, load_faces
+from training.distill.overlap import overlapping
+from training.distill.teacher import teacher_targets
+from training.inputs.augment import Augment
+from training.inputs.crops import aligned_crops
+from training.learn.ema import EMA
+from training.measure.subgroup_errors import utkface_facts
 
 
 @pytest.fixture

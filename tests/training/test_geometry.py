@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from training.geometry import proxy_geometry
+from training.measure.proxy_geometry import proxy_geometry
 
 
 def test_similarities_and_share_in_the_span() -> None:

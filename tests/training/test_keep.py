@@ -15,8 +15,8 @@ from model.embedding.preprocess import Preprocessing
 from tests.model.helpers import small_bundle
 from tests.samples import collins
 from tests.training.faces import made_up_people
-from training.keep import KeepTeacher, add_keep_arguments, keep_teacher
-from training.recipe import Recipe
+from training.distill.teacher_term import TeacherTerm, add_keep_arguments, keep_teacher
+from training.learn.recipe import Recipe
 
 
 def test_term_pulls_the_network_to_the_teacher_and_repeats_by_step() -> None:
@@ -26,8 +26,8 @@ def test_term_pulls_the_network_to_the_teacher_and_repeats_by_step() -> None:
     torch.manual_seed(0)
     net = EmbeddingNet(Architecture(trunk="resnet18", dim=8))
     preprocessing = Preprocessing(input_size=32)
-    term = KeepTeacher(crops, targets, preprocessing, batch=6, weight=1.0, seed=0)
-    heavy = KeepTeacher(crops, targets, preprocessing, batch=6, weight=3.0, seed=0)
+    term = TeacherTerm(crops, targets, preprocessing, batch=6, weight=1.0, seed=0)
+    heavy = TeacherTerm(crops, targets, preprocessing, batch=6, weight=3.0, seed=0)
     net.eval()
     with torch.no_grad():
         assert term(net, 3) == term(net, 3)

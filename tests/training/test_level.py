@@ -19,8 +19,14 @@ from model.embedding.embedder import Embedder
 from model.embedding.preprocess import Preprocessing
 from tests.model.helpers import lively_network, random_crops, small_bundle
 from training.__main__ import main
-from training.faces import held_out
-from training.level import TARGET, group_directions, middle_threshold, project, projection
+from training.datasets.face_set import held_out
+from training.distill.levelling import (
+    TARGET,
+    group_directions,
+    middle_threshold,
+    project,
+    projection,
+)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:

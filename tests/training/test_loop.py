@@ -14,15 +14,15 @@ import torch
 from model.embedding.network import Architecture, EmbeddingNet
 from model.errors import FaceError
 from tests.training.jobs import blobs, make_job
-from training import distributed
-from training.embedding import class_means, embed
 from training.errors import UsageError
-from training.loop import Job
+from training.inputs.prefetch import prefetch
+from training.inputs.sources import Features, Head, free_crops
+from training.learn import distributed
+from training.learn.inference import class_means, embed
+from training.learn.loop import Job
+from training.learn.recipe import PRESETS, Recipe, recipe
+from training.learn.sampling import epoch_batches
 from training.losses import LOSSES, build
-from training.prefetch import prefetch
-from training.recipe import PRESETS, Recipe, recipe
-from training.sampling import epoch_batches
-from training.sources import Features, Head, free_crops
 
 ROOT = Path(__file__).parents[2]
 

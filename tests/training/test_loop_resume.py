@@ -15,8 +15,8 @@ import torch
 from PIL import Image
 
 from tests.training.jobs import make_job
-from training import checkpoint
 from training.errors import UsageError
+from training.learn import checkpoint
 
 ROOT = Path(__file__).parents[2]
 

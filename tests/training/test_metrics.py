@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from model.calibration.pairs.scores import Sample
 from model.calibration.summary import equal_errors
-from training import metrics
-from training.retrieval import KS, recall
+from training.measure import metrics
+from training.measure.retrieval import KS, recall
 
 
 def cloud(rows: int = 90, classes: int = 9, noise: float = 0.9, seed: int = 0) -> tuple:

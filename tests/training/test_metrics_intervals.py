@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from training import metrics
+from training.measure import metrics
 
 PHOTOS, RUNS = 6, 200
 

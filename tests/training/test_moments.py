@@ -13,9 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training import moments
+from training.losses import moments
+from training.losses.moments import Moments, proxy_moments
 from training.losses.pd import PDLoss
-from training.moments import Moments, proxy_moments
 
 
 @given(

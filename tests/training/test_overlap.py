@@ -8,7 +8,7 @@ from PIL import Image
 from model.bundle import DEFAULT
 from tests import samples
 from training.__main__ import main
-from training.crops import aligned_crops
+from training.inputs.crops import aligned_crops
 
 
 @pytest.mark.parametrize("inside", [False, True])

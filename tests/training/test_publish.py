@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from model.faces.quality import CHECKS
-from training.crops import Crops
+from training.commands.publish import calibrate
 from training.datasets import Table, lfw
-from training.publish import calibrate
+from training.inputs.crops import Crops
 
 PEOPLE, PHOTOS = 80, 3
 

@@ -7,8 +7,8 @@ from sklearn.linear_model import Ridge
 from torch.nn.functional import normalize
 
 from model.embedding.network import Architecture, EmbeddingNet
-from training.distillation import distillation_loss
-from training.refit import RIDGE, refit_head
+from training.distill.distillation import distillation_loss
+from training.distill.refit import RIDGE, refit_head
 
 
 @pytest.mark.parametrize("head_norm", [True, False])

@@ -17,16 +17,17 @@ from safetensors.torch import save_file
 from model.embedding.network import Architecture, EmbeddingNet
 from model.errors import BundleError, FaceError
 from tests.model.helpers import small_bundle
-from training import compare, evaluate, plots, reproduce
-from training.__main__ import Parser, main
+from training.__main__ import SuggestingParser, main
+from training.commands import compare, evaluate, reproduce
 from training.datasets.table import Table
 from training.errors import UsageError
-from training.features import Layer3, Whole, cached_features, frozen_trunk, weights_id
-from training.recipe import Recipe
-from training.report import evaluation_page, png
+from training.inputs.features import Layer3, Whole, cached_features, frozen_trunk, weights_id
+from training.learn.initial_weights import initialise
+from training.learn.recipe import Recipe
+from training.learn.task import Task
+from training.report import plots
+from training.report.html_page import evaluation_page, png
 from training.splits import split
-from training.start import initialise
-from training.task import Task
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +151,7 @@ def test_unknown_option_of_fit_suggests_the_right_one(capsys: pytest.CaptureFixt
 
 
 def test_evaluate_needs_exactly_one_thing_to_measure() -> None:
-    parser = Parser()
+    parser = SuggestingParser()
     evaluate.add_arguments(parser)
     with pytest.raises(FaceError, match="either --run"):
         evaluate.run(parser.parse_args([]))

@@ -15,13 +15,13 @@ from model.__main__ import main as model_main
 from model.calibration.pairs.scores import Sample
 from model.errors import BundleError
 from tests.model.helpers import random_crops, small_bundle
-from training import plots
 from training.__main__ import main
 from training.datasets.table import DatasetError
 from training.errors import UsageError
-from training.features import frozen_trunk
-from training.recipe import Recipe
-from training.task import add_task_arguments, make_task
+from training.inputs.features import frozen_trunk
+from training.learn.recipe import Recipe
+from training.learn.task import add_task_arguments, make_task
+from training.report import plots
 
 
 def arguments(*words: str) -> argparse.Namespace:

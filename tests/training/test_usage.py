@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from training import compare, distributed, fit, reproduce
 from training.__main__ import main
-from training.compared import CONTROL, read_compared, title
+from training.commands import compare, fit, reproduce
 from training.datasets.table import Table
 from training.errors import UsageError
-from training.recipe import Recipe
+from training.learn import distributed
+from training.learn.recipe import Recipe
+from training.learn.task import Task
+from training.measure.comparable_runs import CONTROL, read_compared, title
 from training.splits import split
-from training.task import Task
 
 TINY = ["--epochs", "1", "--batch", "8", "--dim", "4"]
 PUBLISH = ["--bundle", "x", "--lfw", "x", "--name", "x"]

@@ -10,7 +10,12 @@ from model.embedding.embedder import Embedder
 from tests.model.helpers import small_bundle
 from tests.samples import collins, hopper
 from training.datasets.table import DatasetError
-from training.weaknesses import _across, by_measure, strangers_by_folder, strangers_by_group
+from training.measure.subgroup_errors import (
+    _across,
+    by_measure,
+    strangers_by_folder,
+    strangers_by_group,
+)
 
 
 def people(count: int, photos: int, noise: np.ndarray, seed: int = 0) -> tuple:
