@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app import batch, enroll, looking
+from app.batch import detect_workers, enroller
+from app.batch.sources import Item
+from app.cli import enroll
 from app.settings import Settings
-from app.sources import Item
 
 
 def rows(report: Path) -> dict[str, dict[str, str]]:
@@ -39,11 +40,11 @@ def statuses(report: Path) -> dict[str, str]:
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files a run looks at, once they are."""
     files: list[str] = []
-    original = batch.BatchEnroller._look
+    original = enroller.BatchEnroller._look
 
-    def watched(self: batch.BatchEnroller, item: Item, look: looking.Look) -> object:
+    def watched(self: enroller.BatchEnroller, item: Item, look: detect_workers.Look) -> object:
         files.append(item.file)
         return original(self, item, look)
 
-    monkeypatch.setattr(batch.BatchEnroller, "_look", watched)
+    monkeypatch.setattr(enroller.BatchEnroller, "_look", watched)
     return files

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from app import api
 from app.service import FaceService
 from app.settings import Settings
+from app.web import api
 from tests import samples
 from tests.app import helpers
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from app.results import Upload
+from app.usecases.results import Upload
 from model.bundle import Bundle, save_network
 from model.calibration import Calibration
 from model.embedding.network import Architecture, EmbeddingNet

@@ -84,10 +84,10 @@ def test_embedding_needs_no_index(
     def away() -> None:
         raise IndexUnavailable("The search engine is away.")
 
-    monkeypatch.setattr(service.core.search, "stats", away)
+    monkeypatch.setattr(service.context.search, "stats", away)
     answer = client.post("/v1/embed", files={"img": photos.hopper})
     assert answer.status_code == 200, answer.text
-    bundle = service.core.bundle
+    bundle = service.context.bundle
     assert (answer.json()["model"], answer.json()["model_id"]) == (bundle.name, bundle.model_id)
 
 
@@ -153,13 +153,13 @@ def test_enrollment_that_stores_nothing_is_a_conflict(client: TestClient, photos
 
 def test_model_calibration_health_and_metrics(client: TestClient, service: FaceService) -> None:
     model = client.get("/v1/model").json()
-    assert model["model_id"] == service.core.bundle.model_id
-    assert model["dim"] == service.core.pipeline.dim
+    assert model["model_id"] == service.context.bundle.model_id
+    assert model["dim"] == service.context.pipeline.dim
     calibration = client.get("/v1/calibration").json()
     assert calibration["id"] == service.calibration().id
     assert [each["target_fmr"] for each in calibration["thresholds"]][:2] == [0.1, 0.01]
     assert sum(calibration["histograms"]["impostor"]) == calibration["impostor_pairs"]
-    running = service.core.pipeline.embedder
+    running = service.context.pipeline.embedder
     health = {"status": "ok", "engine": running.engine, "device": running.device}
     assert client.get("/health").json().items() >= health.items()
     assert client.get("/ready").json()["status"] == "ok"

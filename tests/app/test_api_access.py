@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
-from app import api, server
 from app.auth import KeyStore, NotAuthenticated
-from app.limits import RateLimiter
 from app.service import FaceService
 from app.settings import Settings
+from app.web import api, server
+from app.web.limits import RateLimiter
 from tests.app.conftest import BASE, Photos, error
 
 
@@ -244,12 +244,12 @@ def test_the_first_key_closes_a_running_server_and_the_last_one_does_not_open_it
 def test_a_full_queue_turns_away(settings: Settings, photos: Photos) -> None:
     service, client = opened(settings, workers=1, queue=0)
     with client:
-        desk = client.app.state.desk
-        desk.queue.admitted = 1
+        state = client.app.state.shared
+        state.queue.admitted = 1
         busy = client.post("/v1/detect", files={"img": photos.nobody})
         assert error(busy, 503)["code"] == "busy"
         assert busy.headers["retry-after"] == "1"
         assert error(client.get("/ready"), 503)
-        desk.queue.admitted = 0
+        state.queue.admitted = 0
         assert client.post("/v1/detect", files={"img": photos.nobody}).status_code == 200
     service.close()

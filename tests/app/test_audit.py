@@ -10,8 +10,8 @@ import pytest
 
 from app.audit import AuditLog
 from app.auth import Principal
-from app.results import Upload
 from app.service import FaceService
+from app.usecases.results import Upload
 from tests.app.conftest import Photos
 
 

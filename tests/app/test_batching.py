@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from app.batching import Batcher
+from app.usecases.micro_batching import Batcher
 
 
 def crops(*values: int) -> list[np.ndarray]:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from app import cli
 from app.auth import KeyStore
-from app.exits import OTHER
-from app.results import Upload
+from app.cli import main as cli
+from app.cli.exit_codes import OTHER
 from app.service import FaceService
 from app.settings import Settings
+from app.usecases.results import Upload
 from tests.app.conftest import Photos
 
 ROOT = Path(__file__).parents[2]
@@ -261,7 +261,7 @@ def test_what_is_set_up_wrongly_is_one_sentence_and_no_verdict(
 @pytest.mark.parametrize("options", [[], ["-X", "dev"]])
 def test_an_error_nobody_foresaw_is_no_verdict(settings: Settings, options: list[str]) -> None:
     code = """import sys
-from app import cli, commands
+from app.cli import commands, main as cli
 def verify(*_): raise ZeroDivisionError("by two\\nlines")
 commands.verify = verify
 sys.exit(cli.main(sys.argv[1:]))"""
@@ -315,7 +315,7 @@ def test_a_missing_model_is_told_apart(settings: Settings, files: dict[str, str]
 
 def test_what_needs_no_model_loads_none(settings: Settings) -> None:
     code = (
-        "import sys; from app import cli, commands; cli.main(sys.argv[1:]); "
+        "import sys; from app.cli import commands, main as cli; cli.main(sys.argv[1:]); "
         "print({'torch', 'gradio'} & {*sys.modules})"
     )
     done = process("-c", code, "keys", "list", "--data", str(settings.data))

@@ -12,11 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from app import enroll, enrollment, looking
-from app.core import Core
-from app.results import Upload
+from app.batch import detect_workers
+from app.cli import enroll
+from app.context import Context
 from app.service import FaceService
 from app.settings import Settings
+from app.usecases import enroll as enroll_photos
+from app.usecases.results import Upload
 from index.search import PeopleSearch
 from model.errors import IndexUnavailable
 from tests.app.batches import filled, looked_at, rows, run, statuses
@@ -49,7 +51,7 @@ def test_a_folder_with_everything_in_it(
     monkeypatch: pytest.MonkeyPatch,
     enough: int,
 ) -> None:
-    monkeypatch.setattr(looking, "ENOUGH", enough)
+    monkeypatch.setattr(detect_workers, "ENOUGH", enough)
     folder = source(tmp_path / "people", photos)
     report = tmp_path / "report.csv"
     assert run(settings, folder, "--report", report, "--workers", 2) == 1
@@ -72,7 +74,7 @@ def test_a_folder_with_everything_in_it(
     assert {person.name: person.photos for person in service.people()} == {"Eileen": 2, "Grace": 1}
     service.close()
     # Again: only what is not stored is looked at, and nothing is told twice.
-    monkeypatch.setattr(looking, "ENOUGH", 1000)
+    monkeypatch.setattr(detect_workers, "ENOUGH", 1000)
     files = looked_at(monkeypatch)
     assert run(settings, folder, "--report", report) == 1
     assert sorted(files) == [
@@ -230,13 +232,13 @@ def test_a_gallery_that_fails_is_no_verdict_on_photos(
     dry: tuple[str, ...],
 ) -> None:  # fmt: skip
     folder = filled(tmp_path / "in", {"Eileen/1.jpg": photos.collins})
-    original = enrollment.findings
+    original = enroll_photos.findings
 
-    def closing(core: Core, *given: object) -> object:
-        core.gallery.close()
-        return original(core, *given)
+    def closing(context: Context, *given: object) -> object:
+        context.gallery.close()
+        return original(context, *given)
 
-    monkeypatch.setattr(enrollment, "findings", closing)
+    monkeypatch.setattr(enroll_photos, "findings", closing)
     report = tmp_path / "report.csv"
     assert run(settings, folder, "--report", report, *dry) == 7
     assert statuses(report) == {}

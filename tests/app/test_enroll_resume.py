@@ -14,7 +14,8 @@ import numpy as np
 import psutil
 import pytest
 
-from app import batch, enroll
+from app.batch import enroller
+from app.cli import enroll
 from app.service import FaceService
 from app.settings import Settings
 from tests import samples
@@ -101,7 +102,7 @@ def test_killed_again_and_again_it_finishes_without_doing_work_twice(
     count = 40
     folder = many(tmp_path / "many", count)
     report = tmp_path / "report.csv"
-    monkeypatch.setattr(batch, "BATCH", 4)
+    monkeypatch.setattr(enroller, "BATCH", 4)
     files = looked_at(monkeypatch)
     reported: set[str] = set()
     add = enroll.Report.add

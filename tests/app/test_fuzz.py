@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from app import api
 from app.service import FaceService
 from app.settings import Settings
+from app.web import api
 from tests.app import helpers
 
 KINDS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")

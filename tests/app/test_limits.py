@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.limits import Busy, Doorway, RateLimiter, TooManyRequests, WorkQueue, address_group
+from app.web.limits import (
+    ArrivalLimiter,
+    Busy,
+    RateLimiter,
+    TooManyRequests,
+    WorkQueue,
+    address_group,
+)
 
 
 class Clock:
@@ -140,36 +147,36 @@ def test_probes_take_no_place_of_work() -> None:
 
 def test_a_caller_that_fills_its_share_of_the_doorway_keeps_out_only_itself() -> None:
     async def main() -> None:
-        doorway = Doorway(places=4, share=2, wait_seconds=0.05)
-        async with doorway.place("slow"), doorway.place("slow"):
+        arrivals = ArrivalLimiter(places=4, share=2, wait_seconds=0.05)
+        async with arrivals.place("slow"), arrivals.place("slow"):
             with pytest.raises(Busy):
-                async with doorway.place("slow"):
+                async with arrivals.place("slow"):
                     pass
-            async with doorway.place("a"), doorway.place("b"):
+            async with arrivals.place("a"), arrivals.place("b"):
                 with pytest.raises(Busy):
-                    async with doorway.place("c"):
+                    async with arrivals.place("c"):
                         pass
-        assert not doorway.arriving
+        assert not arrivals.arriving
 
     asyncio.run(main())
 
 
 def test_the_doorway_lets_in_whoever_waits_once_a_place_is_free() -> None:
     async def main() -> None:
-        doorway = Doorway(places=1, share=1, wait_seconds=5)
+        arrivals = ArrivalLimiter(places=1, share=1, wait_seconds=5)
         most, entered = 0, []
 
         async def request(number: int) -> None:
             nonlocal most
-            async with doorway.place(str(number % 2)):
-                most = max(most, doorway.arriving.total())
+            async with arrivals.place(str(number % 2)):
+                most = max(most, arrivals.arriving.total())
                 await asyncio.sleep(0.001)
                 entered.append(number)
 
         await asyncio.gather(*map(request, range(20)))
         assert sorted(entered) == list(range(20))
         assert most == 1
-        assert not doorway.arriving
+        assert not arrivals.arriving
 
     asyncio.run(main())
 

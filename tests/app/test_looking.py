@@ -8,18 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app import batch, looking
-from app.looking import _start as start
-from app.results import DetectedFace
+from app.batch import detect_workers, enroller
+from app.batch.detect_workers import _start as start
 from app.settings import Settings
+from app.usecases.results import DetectedFace
 from tests.app.conftest import Photos
 
 
 def test_a_photo_that_ends_its_process_spoils_no_other(
     settings: Settings, photos: Photos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "_start", deadly_start)
-    processes = looking._Processes(2, settings, "exactly_one")
+    monkeypatch.setattr(detect_workers, "_start", deadly_start)
+    processes = detect_workers._Processes(2, settings, "exactly_one")
     with ThreadPoolExecutor(3) as pool:
         files = {"1.jpg": photos.collins, "deadly.jpg": b"deadly", "2.jpg": photos.hopper}
         found = dict(zip(files, pool.map(processes.look, files.values(), files), strict=True))
@@ -32,14 +32,14 @@ def test_a_photo_that_ends_its_process_spoils_no_other(
 def deadly_start(given: Settings, policy: str) -> None:
     """Starts a worker that a certain photo kills."""
     start(given, policy)
-    plain = looking._look_here
+    plain = detect_workers._look_here
 
     def sometimes(data: bytes, file: str) -> object:
         if data == b"deadly":
             os.kill(os.getpid(), signal.SIGKILL)
         return plain(data, file)
 
-    looking._look_here = sometimes
+    detect_workers._look_here = sometimes
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_processors_are_shared_between_looking_and_the_network(
     monkeypatch: pytest.MonkeyPatch, processors: int, asked: int | None, expected: tuple[int, int]
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
-    assert batch.lookers_and_threads(asked) == expected
+    assert enroller.lookers_and_threads(asked) == expected

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from app import api
 from app.service import FaceService
 from app.settings import Settings
+from app.web import api
 
 schemathesis = pytest.importorskip("schemathesis")
 

@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from app.protocol import ImpatientProtocol
+from app.web.protocol import TimeoutProtocol
 
 SECONDS = 0.5
 
@@ -20,7 +20,7 @@ SECONDS = 0.5
 LARGE = 50_000_000
 
 
-class Quick(ImpatientProtocol):
+class Quick(TimeoutProtocol):
     seconds = SECONDS
     lost = threading.Event()
 

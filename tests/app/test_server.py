@@ -184,7 +184,7 @@ def test_a_slow_upload_is_ended_and_keeps_nobody_else_waiting(
         dripping = pool.submit(trickle, address, 90)
         answered = 0
         while not dripping.done():
-            # One place is left in the doorway, and the queue has none taken.
+            # One place is left for requests that arrive, and the queue has none taken.
             answer = httpx.post(address + "/v1/detect", files={"img": photos.nobody}, timeout=60)
             assert answer.status_code == 200
             answered += 1

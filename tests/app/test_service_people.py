@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
+from app.usecases.results import Upload
 from model.errors import GalleryError, IndexUnavailable, UnknownPerson
 from tests.app.conftest import Photos
 from tests.app.helpers import uploads
@@ -59,7 +59,7 @@ def test_a_new_consent_replaces_the_old_one_and_the_same_one_writes_nothing(
 ) -> None:
     def enrolled(photo: bytes, consent: str) -> tuple[str, bytes]:
         person = service.enroll("Eileen", uploads(photo), consent=consent).person_id
-        with service.core.gallery._db.read() as connection:
+        with service.context.gallery._db.read() as connection:
             (sealed,) = connection.execute("SELECT profile FROM people").fetchone()
         return service.person(person).consent, sealed
 
@@ -234,7 +234,7 @@ def test_an_index_that_is_away_is_no_reason_to_keep_anyone(
     def away() -> int:
         raise IndexUnavailable("The engine is away.")
 
-    monkeypatch.setattr(service.core.search, "sync", away)
+    monkeypatch.setattr(service.context.search, "sync", away)
     assert not service.remove_photo(person, photo).complete
     assert len(service.photos(person)) == 1
     assert not service.forget(person).complete
@@ -257,4 +257,4 @@ def test_a_log_that_cannot_be_written_leaves_nobody_in_the_index(
     with pytest.raises(OSError, match="disk full"):
         service.forget(person)
     assert service.count() == 0
-    assert len(service.core.search.index) == 0
+    assert len(service.context.search.index) == 0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.server import check_access
 from app.settings import CHOICES, EMBEDDED, BadSetting, Settings
+from app.web.server import check_access
 from index.engines.open import EMBEDDED as ENGINES_HERE
 from model.embedding import embedder
 

@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from app import sources
-from app.facts import joined
-from app.naming import people_of
-from app.report import Line, Report
-from app.sources import BadSource, open_source
+from app.batch import sources
+from app.batch.metadata import joined
+from app.batch.person_names import people_of
+from app.batch.report import Line, Report
+from app.batch.sources import BadSource, open_source
 from model.errors import BadImage
 
 

@@ -12,8 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import present
-from app.results import (
+from app.ui.cards import evidence, plots
+from app.ui.cards import faces as face_cards
+from app.ui.cards import markup as card_markup
+from app.ui.cards import model as model_cards
+from app.ui.cards import people as people_cards
+from app.ui.cards import verdict as verdict_cards
+from app.ui.theme import STATIC
+from app.usecases.results import (
     Candidate,
     DetectedFace,
     Evidence,
@@ -24,13 +30,13 @@ from app.results import (
     Search,
     Verification,
 )
-from app.ui import cards, evidence, model_cards, people_cards, plots
+from app.web.schemas import serializers
 from index.types import Erased, Person, StoredPhoto
 from model.calibration import Calibration
 from model.types import Decision, Face, Match, Quality, Rate, Reason, Verdict
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&${alert(3)}"
-STYLE = Path(cards.__file__).with_name("style.css").read_text(encoding="utf-8")
+STYLE = (STATIC / "style.css").read_text(encoding="utf-8")
 
 
 class _Tags(HTMLParser):
@@ -124,10 +130,10 @@ def curves() -> plots.Curves:
     [("same", "Same person"), ("different", "Different people"), ("inconclusive", "Inconclusive")],
 )
 def test_the_verdict_is_said_in_words_and_with_a_sign(decision: Decision, words: str) -> None:
-    markup = cards.verdict_card(verification(verdict(decision)), curves())
+    markup = verdict_cards.verdict_card(verification(verdict(decision)), curves())
     tags = harmless(markup)
     assert words in tags.text
-    assert cards.ICONS[decision] in markup
+    assert card_markup.ICONS[decision] in markup
     assert "3 of 120,000 stranger pairs look this alike" in tags.text
     assert "5,000 times likelier for one person" in tags.text
     assert "threshold 0.40" in tags.text
@@ -140,14 +146,14 @@ def test_both_compared_crops_are_shown_with_what_to_do_about_them() -> None:
     found = Verification(
         found.verdict, 1, 1, found.pairs, photo(1, reason), found.photo_b, found.seconds
     )
-    tags = harmless(cards.verdict_card(found, curves()))
+    tags = harmless(verdict_cards.verdict_card(found, curves()))
     assert [tag for tag, _ in tags.found].count("img") == 2
     assert "The face is small: 20 pixels. Move closer." in tags.text
 
 
 def test_reasons_that_only_repeat_the_counts_are_left_out() -> None:
     reasons = ("Headline.", "3 of 120,000 stranger pairs score this high.", "The photo is poor.")
-    tags = harmless(cards.verdict_card(verification(verdict(reasons=reasons)), None))
+    tags = harmless(verdict_cards.verdict_card(verification(verdict(reasons=reasons)), None))
     assert "Headline." in tags.text
     assert "The photo is poor." in tags.text
     assert "score this high" not in tags.text
@@ -160,22 +166,22 @@ def test_reasons_that_hold_a_count_by_chance_stay() -> None:
         "The calibration is too small to measure 1 in 10,000.",
     )
     found = verdict(reasons=reasons, fmr=Rate(0, 0, 0.3, 0, 10))
-    words = harmless(cards.verdict_card(verification(found), None)).text
+    words = harmless(verdict_cards.verdict_card(verification(found), None)).text
     assert "too small to measure 1 in 10,000" in words
     assert "this high or higher" not in words
 
 
 def test_where_errors_are_not_known_nothing_is_said_about_evidence() -> None:
     unknown = verdict("inconclusive", likelihood_ratio=None, prior=0.5, posterior=None)
-    words = harmless(cards.verdict_card(verification(unknown), None)).text
+    words = harmless(verdict_cards.verdict_card(verification(unknown), None)).text
     assert "Weight of evidence" not in words
     assert "Probability" not in words
-    answer = present.verified(verification(unknown), "model")
+    answer = serializers.verified(verification(unknown), "model")
     assert answer.likelihood_ratio is answer.posterior is None
 
 
 def test_with_several_faces_every_pair_is_listed_and_every_face_numbered() -> None:
-    tags = harmless(cards.choice_card(verification(None, faces=3)))
+    tags = harmless(verdict_cards.choice_card(verification(None, faces=3)))
     rows = [attributes for tag, attributes in tags.found if tag == "tr"]
     assert len(rows) == 1 + 3
     boxes = [attributes for tag, attributes in tags.found if attributes.get("class") == "fv-box"]
@@ -236,11 +242,13 @@ def test_names_notes_and_file_names_stay_text() -> None:
         people_cards.enrollment_card(EVIL, [result], 2),
         people_cards.search_card(search),
         people_cards.erased_card(EVIL, Erased("id", 1, 2, 2, (), True)),
-        cards.message("warning", EVIL, EVIL),
-        cards.boxed(EVIL, photo()),
-        cards.table((EVIL,), [(EVIL,)], EVIL),
-        cards.quality_list(Quality(0.1, (Reason("x", EVIL, 0, 0),))),
-        cards.verdict_card(verification(verdict(reasons=(EVIL, EVIL), model_id=EVIL)), None),
+        card_markup.message("warning", EVIL, EVIL),
+        face_cards.boxed(EVIL, photo()),
+        card_markup.table((EVIL,), [(EVIL,)], EVIL),
+        face_cards.quality_list(Quality(0.1, (Reason("x", EVIL, 0, 0),))),
+        verdict_cards.verdict_card(
+            verification(verdict(reasons=(EVIL, EVIL), model_id=EVIL)), None
+        ),
     ):
         assert EVIL in harmless(markup).text or EVIL in str(harmless(markup).found)
 

@@ -13,10 +13,10 @@ import pytest
 
 from app import auth
 from app.auth import KeyStore
-from app.results import Upload
 from app.service import FaceService
 from app.ui import build
-from app.ui.photos import picker_value
+from app.ui.widgets.photo_picker import picker_value
+from app.usecases.results import Upload
 from tests.app.conftest import Photos
 from tests.app.helpers import made_up_calibration
 
@@ -24,7 +24,7 @@ from tests.app.helpers import made_up_calibration
 def handler(page: Any, module: str, name: str) -> Callable[..., object]:
     return next(
         each.fn for each in page.fns.values()
-        if (each.name, getattr(each.fn, "__module__", "")) == (name, f"app.ui.{module}")
+        if (each.name, getattr(each.fn, "__module__", "")) == (name, f"app.ui.tabs.{module}")
     )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_results_that_are_no_longer_kept_cannot_be_insisted_on(
 
 
 def test_a_measurement_that_is_no_longer_kept_changes_nothing(service: FaceService) -> None:
-    own = made_up_calibration(service.core.bundle, seed=1)
+    own = made_up_calibration(service.context.bundle, seed=1)
     service.activate(own)
     page = build(service, service.settings)
     request = Namespace(username=None, session_hash="mine")
@@ -80,7 +80,7 @@ def test_a_measurement_that_is_no_longer_kept_changes_nothing(service: FaceServi
     said = handler(page, "model", "use_result")(own.to_json(), request)
     assert "In use from now on" in " ".join(map(str, said.values()))
     handler(page, "model", "go_back")(request)
-    assert service.calibration().id == service.core.bundle.calibration.id
+    assert service.calibration().id == service.context.bundle.calibration.id
 
 
 def test_folders_on_the_server_are_listed_for_admins_only(

@@ -25,15 +25,18 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from app import auth, samples, server
+from app import auth, samples
 from app.auth import KeyStore
-from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import build, erasing, people_cards, private
+from app.ui import build, private_folder
+from app.ui.cards import people as people_cards
 from app.ui.downloads import PREFIX, Downloads
-from app.ui.photos import picker_value, read_uploads
-from app.ui.stops import Stops, steps
+from app.ui.widgets import confirmations
+from app.ui.widgets.background import SessionJobs, steps
+from app.ui.widgets.photo_picker import picker_value, read_uploads
+from app.usecases.results import Upload
+from app.web import server
 from model.errors import BadImage, IndexUnavailable
 from model.faces.image import load_image
 from tests.app.conftest import Photos
@@ -158,7 +161,7 @@ def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
 def test_an_imported_file_is_deleted_even_when_the_key_was_revoked(
     service: FaceService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private, "FOLDER", tmp_path)
+    monkeypatch.setattr(private_folder, "FOLDER", tmp_path)
     upload = tmp_path / "gallery.faces"
     upload.write_bytes(b"people")
     page = build(service, service.settings)
@@ -174,8 +177,8 @@ def test_who_may_not_calibrate_has_nothing_read(
 ) -> None:
     upload = tmp_path / "photos.zip"
     upload.write_bytes(b"x")
-    monkeypatch.setattr(private, "FOLDER", tmp_path)
-    monkeypatch.setattr("app.ui.model._source", lambda *_: pytest.fail("the file was read"))
+    monkeypatch.setattr(private_folder, "FOLDER", tmp_path)
+    monkeypatch.setattr("app.ui.tabs.model._source", lambda *_: pytest.fail("the file was read"))
     keys = KeyStore(service.settings.keys_file)
     user = keys.login("ann", keys.add("ann", "read"))
     page = build(service, service.settings)
@@ -218,8 +221,8 @@ def test_a_photo_is_removed_for_good_only_when_the_index_has_let_go_of_it(
         raise IndexUnavailable("The engine is away.")
 
     if away:
-        monkeypatch.setattr(service.core.search, "sync", refuse)
-    said, _ = erasing.STEPS["remove"].do(service, person, service.photos(person)[0].id)
+        monkeypatch.setattr(service.context.search, "sync", refuse)
+    said, _ = confirmations.STEPS["remove"].do(service, person, service.photos(person)[0].id)
     assert "Removed photo 1 (hopper.jpg)" in said
     assert ("for good" in said) is not away
     assert (people_cards.LAST_TRACES in said) is away
@@ -257,7 +260,7 @@ def test_a_login_keeps_nobody_else_waiting(
 
 
 def test_stopping_reaches_only_the_own_session() -> None:
-    stops = Stops()
+    stops = SessionJobs()
     with stops.work("mine") as mine, stops.work("other") as other:
         stops.stop("mine")
         assert mine.is_set()
@@ -266,7 +269,7 @@ def test_stopping_reaches_only_the_own_session() -> None:
 
 
 def test_work_nobody_waits_for_is_called_off() -> None:
-    stops = Stops()
+    stops = SessionJobs()
 
     def page() -> Iterator[threading.Event]:
         with stops.work("mine") as stopping:

@@ -11,12 +11,12 @@ from urllib.parse import quote
 import pytest
 from fastapi.testclient import TestClient
 
-from app import server
 from app.auth import KeyStore, Scope
-from app.results import Upload
 from app.service import FaceService
-from app.ui import private
-from app.ui.photos import picker_value
+from app.ui import private_folder
+from app.ui.widgets.photo_picker import picker_value
+from app.usecases.results import Upload
+from app.web import server
 from tests.app.conftest import Photos
 
 Browser = Callable[[], TestClient]
@@ -26,7 +26,7 @@ Browser = Callable[[], TestClient]
 def browser(service: FaceService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
     """Opens the page of a server that runs while the client is entered."""
     # The folder goes with the server; that of the process is for the other tests.
-    monkeypatch.setattr(private, "FOLDER", tmp_path / "private")
+    monkeypatch.setattr(private_folder, "FOLDER", tmp_path / "private")
     return lambda: TestClient(server.build(service), base_url="http://127.0.0.1")
 
 
