@@ -12,7 +12,7 @@ from app.audit import AuditLog
 from app.auth import Principal
 from app.service import FaceService
 from app.usecases.results import Upload
-from tests.app.conftest import Photos
+from tests.app.helpers import Photos
 
 
 def _write_many(file: str, who: str) -> None:

@@ -21,8 +21,7 @@ from model.bundle import Bundle
 from model.errors import BadImage, CalibrationError, FaceError, NoFace
 from tests import samples
 from tests.app import helpers
-from tests.app.conftest import Photos
-from tests.app.helpers import uploads
+from tests.app.helpers import Photos, uploads
 
 
 def test_same_and_different(service: FaceService, photos: Photos) -> None:

@@ -13,7 +13,7 @@ from app.service import FaceService
 from app.settings import Settings
 from app.usecases.results import Upload
 from model.bundle import DEFAULT
-from tests.app.conftest import Photos
+from tests.app.helpers import Photos
 
 
 @pytest.fixture(scope="module")
