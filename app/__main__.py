@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from app import cli
+from app.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(cli.main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.locks import lock_file, private
+from app.private_files import lock_file, private
 
 
 class AuditLog:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
 
-from app.locks import lock_file, private
+from app.private_files import lock_file, private
 from model.errors import FaceError
 
 Scope = Literal["read", "enroll", "admin"]

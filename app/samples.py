@@ -14,13 +14,13 @@ from pathlib import Path
 
 from PIL import Image, ImageEnhance, ImageOps
 
-from app.results import Upload
+from app.usecases.results import Upload
 
 FOLDER = Path(__file__).with_name("sample_photos")
 
 
 @dataclass(frozen=True)
-class Source:
+class Attribution:
     """Where a shipped photo comes from."""
 
     file: str
@@ -30,13 +30,13 @@ class Source:
 
 
 SOURCES = (
-    Source(
+    Attribution(
         file="eileen_collins.jpg",
         shows="Eileen Collins",
         credit="NASA, public domain",
         address="https://flic.kr/p/r9qvLn",
     ),
-    Source(
+    Attribution(
         file="grace_hopper.jpg",
         shows="Grace Hopper",
         credit="US Navy, public domain",

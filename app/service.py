@@ -13,21 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from app import own_calibration, searching, verification
 from app.audit import AuditLog
 from app.auth import KeyStore, Principal
-from app.core import Core
-from app.people import PeopleService
-from app.progress import Progress
-from app.results import (
-    Evidence,
-    FaceSearch,
-    ModelInfo,
-    Photo,
-    Search,
-    Verification,
-)
+from app.context import Context
 from app.settings import Settings
+from app.usecases import calibrate as own_calibration
+from app.usecases import search as search_gallery
+from app.usecases import verify as verify_photos
+from app.usecases.people import PeopleService
+from app.usecases.progress import Progress
+from app.usecases.results import Evidence, FaceSearch, ModelInfo, Photo, Search, Verification
 from model.calibration import Calibration
 
 
@@ -53,18 +48,18 @@ class FaceService(PeopleService):
         # First, for it may fail and has nothing to close.
         keys = KeyStore(settings.keys_file, required=not settings.private)
         return cls(
-            core=Core.open(settings, threads=threads),
+            context=Context.open(settings, threads=threads),
             keys=keys,
             audit=AuditLog(settings.audit_file if settings.audit else None),
         )
 
     def close(self) -> None:
         """Release the gallery; the service cannot be used afterwards."""
-        self.core.close()
+        self.context.close()
 
     @property
     def settings(self) -> Settings:
-        return self.core.settings
+        return self.context.settings
 
     def acting_as(self, principal: Principal) -> FaceService:
         """The same service on behalf of someone; costs nothing."""
@@ -85,7 +80,7 @@ class FaceService(PeopleService):
             BadImage: The bytes are no picture we accept. So for every method that takes a photo.
         """
         self.principal.require("read")
-        photo = self.core.pipeline.photo(image)
+        photo = self.context.pipeline.photo(image)
         self._log("detect", faces=len(photo.faces))
         return photo
 
@@ -96,7 +91,7 @@ class FaceService(PeopleService):
             NoFace: There is none.
         """
         self.principal.require("read")
-        photo, vectors = searching.embed(self.core, image)
+        photo, vectors = search_gallery.embed(self.context, image)
         self._log("embed", faces=len(photo.faces))
         return photo, vectors
 
@@ -129,8 +124,8 @@ class FaceService(PeopleService):
             CalibrationError: The target cannot be answered from the calibration.
         """
         self.principal.require("read")
-        result = verification.verify(
-            self.core, image_a, image_b, target_fmr=target_fmr, prior=prior, face_a=face_a,
+        result = verify_photos.verify(
+            self.context, image_a, image_b, target_fmr=target_fmr, prior=prior, face_a=face_a,
             face_b=face_b,
         )  # fmt: skip
         verdict = result.verdict.decision if result.verdict else "choice_needed"
@@ -157,8 +152,8 @@ class FaceService(PeopleService):
             Cancelled: ``cancel`` was set.
         """
         self.principal.require("read")
-        return verification.occlusion_map(
-            self.core, crop_a, crop_b, progress=progress, cancel=cancel
+        return verify_photos.occlusion_map(
+            self.context, crop_a, crop_b, progress=progress, cancel=cancel
         )
 
     def search(
@@ -182,7 +177,9 @@ class FaceService(PeopleService):
             NoFace: The photo shows none, or none with that number.
         """
         self.principal.require("read")
-        result = searching.search(self.core, image, top=top, target_fpir=target_fpir, face=face)
+        result = search_gallery.search(
+            self.context, image, top=top, target_fpir=target_fpir, face=face
+        )
         self._log(
             "search",
             faces=len(result.faces),
@@ -193,7 +190,7 @@ class FaceService(PeopleService):
     def model_info(self) -> ModelInfo:
         """Model, engine, device, calibration and index in use."""
         self.principal.require("read")
-        return self.core.info()
+        return self.context.info()
 
     def calibration(self) -> Calibration:
         """The calibration in use.
@@ -202,7 +199,7 @@ class FaceService(PeopleService):
             CalibrationError: There is none.
         """
         self.principal.require("read")
-        return self.core.need_calibration()
+        return self.context.need_calibration()
 
     def calibrate_on(
         self,
@@ -224,14 +221,14 @@ class FaceService(PeopleService):
             Cancelled: ``cancel`` was set.
         """
         self.principal.require("admin")
-        result = own_calibration.measure(self.core, source, progress=progress, cancel=cancel)
+        result = own_calibration.measure(self.context, source, progress=progress, cancel=cancel)
         self._log("calibrate", calibration=result.calibration.id, people=result.people)
         return result
 
     def activate(self, calibration: Calibration | None) -> None:
         """Use this calibration from now on, also after a restart; None for the bundle's own."""
         self.principal.require("admin")
-        own_calibration.activate(self.core, calibration)
+        own_calibration.activate(self.context, calibration)
         self._log("activate", calibration=calibration.id if calibration else None)
 
 

@@ -11,20 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from index.crypto import key_from, new_key, read_key
-from index.follow import (
-    compare,
-    connect,
-    discard,
-    open_index,
-    place,
-    rebuild,
-    repair,
-    save_cache,
-    take_over,
-)
-from index.gallery import DATABASE_FILE, Gallery
-from index.vectors import VectorIndex
+from index.crypto.keys import key_from, new_key, read_key
+from index.engines.base import VectorIndex
+from index.engines.open import connect, discard, open_index, place
+from index.engines.sync import compare, rebuild, repair, save_cache, take_over
+from index.gallery import Gallery
+from index.gallery.gallery import DATABASE_FILE
 from model.errors import FaceError, GalleryError, GalleryUnavailable, IndexUnavailable
 
 

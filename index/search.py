@@ -10,16 +10,17 @@ from itertools import zip_longest
 
 import numpy as np
 
-from index.follow import catch_up, connect, snapshot, write_cache
+from index.engines.base import IndexStats, VectorIndex
+from index.engines.open import connect
+from index.engines.sync import catch_up, snapshot, write_cache
 from index.fusion import DEFAULT_FUSION, Fusion, fuse, strangers
 from index.gallery import Gallery
-from index.vectors import IndexStats, VectorIndex
 from model.errors import BundleMismatch, FaceError
 from model.types import Embedding, Match
 
 log = logging.getLogger(__name__)
 
-Threshold = float | Callable[[int], float]
+ThresholdRule = float | Callable[[int], float]
 """A score, or a function from the number of strangers a search meets to a score."""
 
 _SAVE_AFTER = 1000
@@ -81,7 +82,7 @@ class PeopleSearch:
         fusion: Fusion = DEFAULT_FUSION,
         progress: bool = False,
     ) -> PeopleSearch:
-        """Opens the index of a gallery; see :func:`index.follow.open_index`."""
+        """Opens the index of a gallery; see :func:`index.engines.open.open_index`."""
         search = cls(gallery, connect(gallery, url, dimension=dimension), fusion=fusion)
         try:
             search.sync(progress=progress)
@@ -112,7 +113,12 @@ class PeopleSearch:
         return applied
 
     def search(
-        self, query: Embedding, k: int = 5, *, threshold: Threshold, fusion: Fusion | None = None
+        self,
+        query: Embedding,
+        k: int = 5,
+        *,
+        threshold: ThresholdRule,
+        fusion: Fusion | None = None,
     ) -> SearchResult:
         """Finds the people nearest to a face.
 
@@ -132,7 +138,7 @@ class PeopleSearch:
         queries: Sequence[Embedding],
         k: int = 5,
         *,
-        threshold: Threshold,
+        threshold: ThresholdRule,
         fusion: Fusion | None = None,
     ) -> list[SearchResult]:
         """Finds the people nearest to each of several faces; see :meth:`search`."""

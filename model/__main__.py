@@ -81,7 +81,7 @@ def _info(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     from model.bundle import Bundle
-    from model.exchange import export_onnx
+    from model.bundle.import_export import export_onnx
 
     cosine = export_onnx(Bundle.load(args.bundle), args.onnx)
     print(f"wrote {args.onnx}; lowest cosine against torch {cosine:.6f}")
@@ -89,8 +89,8 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from model.exchange import import_facenet, import_onnx
-    from model.preprocess import Preprocessing
+    from model.bundle.import_export import import_facenet, import_onnx
+    from model.embedding.preprocess import Preprocessing
 
     names = ("name", "input_size", "mean", "std", "channels", "flip")
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}

@@ -10,14 +10,14 @@ from typing import Any, get_args
 import numpy as np
 from PIL import Image
 
-from model.align import align
-from model.annotate import annotate
 from model.bundle import DEFAULT, Bundle
-from model.detect import ChoicePolicy, Detector, choose
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from model.errors import FaceError
-from model.image import load_image
-from model.quality import assess
+from model.faces.align import align
+from model.faces.annotate import annotate
+from model.faces.detect import ChoicePolicy, Detector, choose
+from model.faces.image import load_image
+from model.faces.quality import assess
 from model.types import Face, Quality
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 
 @pytest.fixture(scope="session")

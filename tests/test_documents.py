@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from model.bundle import Bundle
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 ROOMS = ("app", "index", "model", "training", "tests")
 LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]*))?\)")
 

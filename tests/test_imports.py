@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
+
 ALLOWED = {
     "model": {"model"},
     "index": {"index", "model.types", "model.errors"},
@@ -50,14 +52,32 @@ def test_a_room_imports_only_what_the_architecture_allows(room: str) -> None:
 
 
 def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
-    assert not allowed("training.loop", "app")
-    assert not allowed("model.embedder", "index")
+    assert not allowed("training.learn.loop", "app")
+    assert not allowed("model.embedding.embedder", "index")
     assert not allowed("index.gallery", "model")
     assert allowed("model.types.Face", "index")
     assert allowed("numpy", "index")
 
 
+MOST_MODULES, MOST_LINES = 14, 300
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_folder_can_be_taken_in_at_a_glance(room: str) -> None:
+    modules = Counter(file.parent for file in (ROOT / room).rglob("*.py"))
+    assert not {str(folder): n for folder, n in modules.items() if n > MOST_MODULES}
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_module_is_no_longer_than_a_few_pages(room: str) -> None:
+    lines = {
+        str(file): len(file.read_text(encoding="utf-8").splitlines())
+        for file in (ROOT / room).rglob("*.py")
+    }
+    assert not {file: n for file, n in lines.items() if n > MOST_LINES}
+
+
 def test_onnx_runtime_is_imported_where_its_telemetry_is_turned_off() -> None:
     files = (file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
     importing = [file for file in files if "onnxruntime" in imported(file)]
-    assert importing == [ROOT / "model" / "runtime.py"]
+    assert importing == [ROOT / "model" / "embedding" / "onnx_runtime.py"]

@@ -27,7 +27,7 @@ COMMANDS = {
 }
 
 
-class Parser(argparse.ArgumentParser):
+class SuggestingParser(argparse.ArgumentParser):
     """An argument parser that suggests what was probably meant."""
 
     def error(self, message: str) -> NoReturn:
@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         hint = f" Did you mean {close[0]}?" if close else ""
         print(f"There is no command {command!r}.{hint}\n\n{overview}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"training.{command}")
-    parser = Parser(prog=f"python -m training {command}", allow_abbrev=False)
+    module = importlib.import_module(f"training.commands.{command}")
+    parser = SuggestingParser(prog=f"python -m training {command}", allow_abbrev=False)
     module.add_arguments(parser)
     try:
         return module.run(parser.parse_args(rest))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from training.datasets.face_set import HELD_OUT_SHARE, held_out
 from training.datasets.table import DatasetError, Table
 from training.errors import UsageError
-from training.faces import HELD_OUT_SHARE, held_out
 
 SPLITS = ("paper", "zero_shot", "identity_disjoint", "held_out")
 PAPER_VAL = {"cub": 0.1, "cars": 0.2}

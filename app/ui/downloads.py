@@ -15,7 +15,7 @@ from fastapi import APIRouter
 from fastapi.responses import FileResponse, Response
 from starlette.background import BackgroundTask
 
-from app.errors import plain_answer
+from app.web.errors import plain_answer
 
 T = TypeVar("T")
 

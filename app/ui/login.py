@@ -4,32 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 
 from app.auth import KeyStore
-
-_opened: ContextVar[str] = ContextVar("opened")
-"""The user of the key that opened the login at work."""
-
-
-class Users(dict[str, str]):
-    """Takes the place of Gradio's users by token.
-
-    Gradio keeps the name that was typed, without end. A name can be given again to another key,
-    so this keeps the key's own user, as :meth:`app.auth.KeyStore.login` gives it.
-    """
-
-    def __setitem__(self, token: str, name: str) -> None:
-        super().__setitem__(token, _opened.get())
-
-    def drop_revoked(self, keys: KeyStore) -> None:
-        """Forget whoever came in with a key that is no more: the page asks them to log in."""
-        stored = keys.keys()
-        users = {key.user for key in stored}
-        # A logout may delete in another thread.
-        for token, user in list(self.items()):
-            if user not in users:
-                self.pop(token, None)
+from app.ui.gradio_patches import let_in
 
 
 def login(keys: KeyStore) -> Callable[[str, str], Awaitable[bool]]:
@@ -43,7 +20,7 @@ def login(keys: KeyStore) -> Callable[[str, str], Awaitable[bool]]:
         if user is None:
             return False
         # Gradio writes down who was let in as the next thing in this very task.
-        _opened.set(user)
+        let_in.set(user)
         return True
 
     return check

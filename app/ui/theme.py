@@ -7,8 +7,9 @@ from pathlib import Path
 import gradio as gr
 
 TITLE = "Face verification"
-_STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
-_SCRIPT = Path(__file__).with_name("stream.js").read_text(encoding="utf-8")
+STATIC = Path(__file__).with_name("static")
+_STYLE = (STATIC / "style.css").read_text(encoding="utf-8")
+_SCRIPT = (STATIC / "stream.js").read_text(encoding="utf-8")
 
 _SANS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif"]
 _MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.calibration.calibration import Calibration
-from model.calibration.parts import (
+from model.calibration.types import (
     TARGETS,
     ErrorCurves,
     Estimate,

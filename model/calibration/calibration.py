@@ -6,8 +6,6 @@ the other half. Rates at a single score use all pairs: no choice was made there.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -19,19 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from model.calibration.files import as_text, decode, encode
+from model.calibration.files import as_text, content_hash, decode, encode, read_file, write_whole
 from model.calibration.fit import (
     STRANGER_PHOTOS,
+    check_photos,
+    check_scores,
     draw_photos,
     fit_embeddings,
     fit_scores,
 )
-from model.calibration.parts import Parts
+from model.calibration.pairs.scores import Progress
 from model.calibration.rates import Rates
-from model.calibration.scores import Progress
-from model.calibration.words import calibration_warnings, verdict_reasons
+from model.calibration.types import Parts
 from model.errors import BundleMismatch, CalibrationError
 from model.types import Decision, Verdict
+from model.wording import calibration_warnings, verdict_reasons
 
 FORMAT = 1
 CODE_VERSION = "4"
@@ -101,16 +101,7 @@ class Calibration(Rates):
             CalibrationError: There are too few people or photos.
         """
         embeddings, labels = np.asarray(embeddings), np.asarray(labels)
-        if embeddings.ndim != 2 or labels.shape != (len(embeddings),):
-            raise ValueError(
-                f"embeddings must be (N, D) with N labels; got {embeddings.shape}, {labels.shape}"
-            )
-        lengths = np.linalg.norm(embeddings, axis=1)
-        if not np.allclose(lengths, 1, atol=1e-3):
-            raise ValueError("embeddings must be unit vectors; divide them by their length")
-        for name, column in (("quality", quality), ("groups", groups)):
-            if column is not None and len(column) != len(labels):
-                raise ValueError(f"{name} has {len(column)} entries for {len(labels)} photos")
+        check_photos(embeddings, labels, quality, groups)
         rows, meeting = draw_photos(labels, max_photos, seed)
         if max_photos is not None:
             protocol += (
@@ -138,9 +129,7 @@ class Calibration(Rates):
 
         Whose pairs they are is unknown: intervals take pairs for independent and are too narrow.
         """
-        for name, scores in (("genuine", genuine), ("impostor", impostor)):
-            if np.ndim(scores) != 1 or len(scores) < 4 or not np.isfinite(scores).all():
-                raise ValueError(f"{name} scores must be one row of at least 4 finite numbers")
+        check_scores(genuine, impostor)
         parts = fit_scores(np.asarray(genuine), np.asarray(impostor), seed)
         return cls._of(parts, model_id, protocol, data_fingerprint, 0, seed)
 
@@ -229,7 +218,7 @@ class Calibration(Rates):
     @cached_property
     def id(self) -> str:
         """Short hash of the contents."""
-        return _hash(self._contents())
+        return content_hash(self._contents())
 
     def check_model(self, model_id: str) -> None:
         """Raise `BundleMismatch` unless this calibration was made for ``model_id``."""
@@ -257,7 +246,7 @@ class Calibration(Rates):
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise CalibrationError(f"The calibration is incomplete: {error!r}.") from error
         # As it was written: a later version may draw other thresholds from the same counts.
-        found = _hash({name: value for name, value in data.items() if name != "id"})
+        found = content_hash({name: value for name, value in data.items() if name != "id"})
         if data.get("id") != found:
             raise CalibrationError(
                 f"The calibration names itself {data.get('id')} but its contents are {found}: it "
@@ -271,10 +260,7 @@ class Calibration(Rates):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the calibration, replacing the file in one step."""
-        target = Path(path)
-        partial = target.with_name(target.name + ".partial")
-        partial.write_text(self.to_json(), encoding="utf-8")
-        os.replace(partial, target)
+        write_whole(Path(path), self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model_id: str | None = None) -> Calibration:
@@ -284,11 +270,7 @@ class Calibration(Rates):
             CalibrationError: It cannot be read or was changed.
             BundleMismatch: It was made for another model than ``model_id``.
         """
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise CalibrationError(f"The calibration {path} cannot be read: {error}.") from error
-        calibration = cls.from_dict(data)
+        calibration = cls.from_dict(read_file(Path(path)))
         if model_id is not None:
             calibration.check_model(model_id)
         return calibration
@@ -315,8 +297,3 @@ class Calibration(Rates):
             decode(data), *(data[name] for name in names), tuple(data["warnings"]),
             data["code_version"],
         )  # fmt: skip
-
-
-def _hash(contents: dict[str, Any]) -> str:
-    text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

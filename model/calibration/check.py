@@ -9,9 +9,9 @@ import numpy as np
 
 from model.calibration.calibration import MAX_PHOTOS, Calibration
 from model.calibration.fit import draw_photos
-from model.calibration.person_counts import count_people
+from model.calibration.pairs.person_counts import count_people
+from model.calibration.pairs.scores import Collection, Progress, from_grid, to_grid
 from model.calibration.rates import CERTAIN_ERRORS
-from model.calibration.scores import Collection, Progress, from_grid, to_grid
 from model.calibration.summary import error_curves
 from model.errors import CalibrationError
 from model.types import Rate

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from model.calibration.intervals import RateCurve
 from model.calibration.likelihood import LikelihoodRatio
-from model.calibration.parts import (
+from model.calibration.tail import Tail
+from model.calibration.types import (
     ErrorCurves,
     GroupRates,
     Histograms,
@@ -19,7 +23,7 @@ from model.calibration.parts import (
     Summary,
     significant,
 )
-from model.calibration.tail import Tail
+from model.errors import CalibrationError
 
 
 def encode(parts: Parts) -> dict[str, Any]:
@@ -80,6 +84,27 @@ def as_text(value: Any, indent: int = 0) -> str:
         opening, closing = "[", "]"
     ending = "\n" + " " * indent + closing + ("" if indent else "\n")
     return opening + "\n" + ",\n".join(pad + line for line in lines) + ending
+
+
+def content_hash(contents: dict[str, Any]) -> str:
+    """Short hash of plain values, whatever their order."""
+    text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, replacing an older one in one step."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """The plain values in a calibration file; `CalibrationError` if it cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CalibrationError(f"The calibration {path} cannot be read: {error}.") from error
 
 
 def _is_row(value: dict | list) -> bool:

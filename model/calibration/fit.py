@@ -9,18 +9,44 @@ import numpy as np
 
 from model.calibration.intervals import RateCurve, independent_curve
 from model.calibration.likelihood import fit_likelihood, provable_ratios, reliability
-from model.calibration.parts import TARGETS, ErrorCurves, Histograms, Parts, significant
-from model.calibration.person_counts import count_people
+from model.calibration.pairs.person_counts import count_people
+from model.calibration.pairs.scores import Collection, Progress, Sample, histograms
 from model.calibration.rates import Rates
-from model.calibration.scores import Collection, Progress, Sample, histograms
-from model.calibration.slices import by_group, by_quality
+from model.calibration.subgroups import by_group, by_quality
 from model.calibration.summary import bootstrap, bootstrap_pairs, error_curves, summarise
 from model.calibration.tail import fit_tail
+from model.calibration.types import TARGETS, ErrorCurves, Histograms, Parts, significant
 from model.errors import CalibrationError
 
 MIN_PEOPLE = 8
 STRANGER_PHOTOS = 3
 KNOTS_PER_DECADE = 24
+
+
+def check_photos(
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    quality: np.ndarray | None,
+    groups: Sequence[str] | None,
+) -> None:
+    """Raise `ValueError` unless there are N unit vectors with N labels and N of all else."""
+    if embeddings.ndim != 2 or labels.shape != (len(embeddings),):
+        raise ValueError(
+            f"embeddings must be (N, D) with N labels; got {embeddings.shape}, {labels.shape}"
+        )
+    lengths = np.linalg.norm(embeddings, axis=1)
+    if not np.allclose(lengths, 1, atol=1e-3):
+        raise ValueError("embeddings must be unit vectors; divide them by their length")
+    for name, column in (("quality", quality), ("groups", groups)):
+        if column is not None and len(column) != len(labels):
+            raise ValueError(f"{name} has {len(column)} entries for {len(labels)} photos")
+
+
+def check_scores(genuine: np.ndarray, impostor: np.ndarray) -> None:
+    """Raise `ValueError` unless both are rows of at least 4 finite scores."""
+    for name, scores in (("genuine", genuine), ("impostor", impostor)):
+        if np.ndim(scores) != 1 or len(scores) < 4 or not np.isfinite(scores).all():
+            raise ValueError(f"{name} scores must be one row of at least 4 finite numbers")
 
 
 def fit_embeddings(

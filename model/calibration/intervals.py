@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special, stats
 
-from model.calibration.person_counts import PersonCounts
+from model.calibration.pairs.person_counts import PersonCounts
 from model.types import Rate
 
 LEVEL = 0.95

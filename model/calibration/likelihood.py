@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 
 from model.calibration.intervals import RateCurve
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
 
 
 @dataclass(frozen=True)

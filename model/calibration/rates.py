@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from model.calibration.intervals import RateCurve
-from model.calibration.parts import (
+from model.calibration.types import (
     TARGETS,
     ErrorCurves,
     GroupRates,

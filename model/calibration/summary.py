@@ -8,9 +8,9 @@ import numpy as np
 from scipy import stats
 
 from model.calibration.intervals import false_match_curve, false_non_match_curve
-from model.calibration.parts import ErrorCurves, Estimate, Spread, Summary
-from model.calibration.person_counts import PersonCounts
-from model.calibration.scores import Sample
+from model.calibration.pairs.person_counts import PersonCounts
+from model.calibration.pairs.scores import Sample
+from model.calibration.types import ErrorCurves, Estimate, Spread, Summary
 from model.errors import CalibrationError
 
 REPLICATES = 400

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.calibration.scores import Sample
+from model.calibration.pairs.scores import Sample
 
 START_RATE = 1e-3
 MIN_PAIRS = 250

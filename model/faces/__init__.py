@@ -1,1 +1,1 @@
-"""Photo -> aligned, assessed faces."""
+"""Photo to aligned, assessed faces."""

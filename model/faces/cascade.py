@@ -21,7 +21,7 @@ from PIL import Image
 
 from model.faces.geometry import similarity
 from model.faces.warp import warp
-from model.runtime import open_session
+from model.onnx_runtime import open_session
 
 NETWORKS = Path(__file__).parent / "networks"
 

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
-from app import api
 from app.service import FaceService
 from app.settings import Settings
+from app.web import api
 from tests import samples
 from tests.app import helpers
-
-BASE = "http://127.0.0.1:7860"
-
-
-@dataclass(frozen=True)
-class Photos:
-    """Encoded photos: two of Collins, two of Hopper, both in one, nobody."""
-
-    collins: bytes
-    collins_again: bytes
-    hopper: bytes
-    hopper_again: bytes
-    both: bytes
-    nobody: bytes
+from tests.app.helpers import BASE, Photos
 
 
 @pytest.fixture(scope="session")
@@ -63,14 +49,3 @@ def service(settings: Settings) -> Iterator[FaceService]:
 def client(service: FaceService) -> Iterator[TestClient]:
     with TestClient(api.create(service), BASE, raise_server_exceptions=False) as client:
         yield client
-
-
-def error(response, status: int) -> dict:
-    """The error's body, after checking that it has the promised shape."""
-    assert response.status_code == status, response.text
-    body = response.json()
-    assert set(body) == {"error", "request_id"}
-    assert set(body["error"]) == {"code", "message", "details"}
-    assert body["request_id"] == response.headers["x-request-id"]
-    assert body["error"]["message"].endswith(".")
-    return body["error"]

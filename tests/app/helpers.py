@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
-from app.results import Upload
-from model.align import align
+from app.usecases.results import Upload
 from model.bundle import Bundle, save_network
 from model.calibration import Calibration
-from model.detect import Detector
-from model.network import Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
+from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
+from model.faces.align import align
+from model.faces.detect import Detector
 from tests import samples
 
 
@@ -80,3 +81,29 @@ def blank(width: int = 320, height: int = 240) -> bytes:
 def uploads(*photos: bytes) -> list[Upload]:
     """The photos as files named by their place: ``0.jpg``, ``1.jpg``, ..."""
     return [Upload(f"{number}.jpg", data) for number, data in enumerate(photos)]
+
+
+BASE = "http://127.0.0.1:7860"
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Encoded photos: two of Collins, two of Hopper, both in one, nobody."""
+
+    collins: bytes
+    collins_again: bytes
+    hopper: bytes
+    hopper_again: bytes
+    both: bytes
+    nobody: bytes
+
+
+def error(response, status: int) -> dict:
+    """The error's body, after checking that it has the promised shape."""
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert set(body) == {"error", "request_id"}
+    assert set(body["error"]) == {"code", "message", "details"}
+    assert body["request_id"] == response.headers["x-request-id"]
+    assert body["error"]["message"].endswith(".")
+    return body["error"]

@@ -10,9 +10,9 @@ import pytest
 
 from app.audit import AuditLog
 from app.auth import Principal
-from app.results import Upload
 from app.service import FaceService
-from tests.app.conftest import Photos
+from app.usecases.results import Upload
+from tests.app.helpers import Photos
 
 
 def _write_many(file: str, who: str) -> None:

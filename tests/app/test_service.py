@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 
 from app.auth import NotAllowed, Principal
-from app.core import active_file
-from app.progress import Cancelled
+from app.context import active_file
 from app.service import FaceService
 from app.settings import Settings
+from app.usecases.progress import Cancelled
 from model.bundle import Bundle
 from model.errors import BadImage, CalibrationError, FaceError, NoFace
 from tests import samples
 from tests.app import helpers
-from tests.app.conftest import Photos
-from tests.app.helpers import uploads
+from tests.app.helpers import Photos, uploads
 
 
 def test_same_and_different(service: FaceService, photos: Photos) -> None:
@@ -177,7 +176,7 @@ def test_a_calibration_of_another_model_is_left_aside(
     file.parent.mkdir(parents=True)
     dataclasses.replace(Bundle.load(settings.bundle).calibration, model_id="other").save(file)
     service = FaceService.open(settings)
-    assert service.calibration().id == service.core.bundle.calibration.id
+    assert service.calibration().id == service.context.bundle.calibration.id
     assert str(file) in caplog.text
     assert "weights of another model" in caplog.text
     service.close()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.server import check_access
 from app.settings import CHOICES, EMBEDDED, BadSetting, Settings
-from index import follow
-from model import embedder
+from app.web.server import check_access
+from index.engines.open import EMBEDDED as ENGINES_HERE
+from model.embedding import embedder
 
 
 def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_a_wrong_value_is_named(name: str, value: str, monkeypatch: pytest.Monke
 
 def test_the_choices_are_those_that_model_and_index_offer() -> None:
     assert (CHOICES["engine"], CHOICES["device"]) == (embedder.ENGINES, embedder.DEVICES)
-    assert EMBEDDED == follow.EMBEDDED
+    assert EMBEDDED == ENGINES_HERE
     for address in (*EMBEDDED, "milvus://host:19530/faces", "milvus-lite:/path/file.db"):
         assert Settings(index=address).index == address
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.results import Upload
 from app.service import FaceService
 from app.settings import Settings
+from app.usecases.results import Upload
 from model.bundle import DEFAULT
-from tests.app.conftest import Photos
+from tests.app.helpers import Photos
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from index.follow import open_index, rebuild
+from index.engines.open import open_index
+from index.engines.sync import rebuild
 from index.gallery import Gallery
-from index.records import NewPhoto
+from index.types import NewPhoto
 from model.types import Embedding
 from tests.bench._index_data import PHOTOS, Crowd
 

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
 
 
 def lfw_photos(folder: Path | None = None, *, people: str | None = None) -> list[Path]:

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model.network import Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
-from training.loop import Job
+from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
+from training.inputs.prefetch import prefetch
+from training.inputs.sources import Pictures
+from training.learn.loop import Job
+from training.learn.recipe import Recipe
 from training.losses import build
-from training.prefetch import prefetch
-from training.recipe import Recipe
-from training.sources import Pictures
 
 LIMIT = 0.05
 

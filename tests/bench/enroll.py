@@ -31,13 +31,13 @@ import numpy as np
 import psutil
 import torch
 
-from app import enrollment
-from app.batch import BATCH, BatchEnroller, lookers_and_threads
-from app.core import Core
-from app.looking import lookers
-from app.results import DetectedFace, PhotoResult, Upload
+from app.batch.detect_workers import lookers
+from app.batch.enroller import BATCH, BatchEnroller, lookers_and_threads
+from app.batch.sources import Item, open_source
+from app.context import Context
 from app.settings import Settings
-from app.sources import Item, open_source
+from app.usecases import enroll as enroll_photos
+from app.usecases.results import DetectedFace, PhotoResult, Upload
 from model.workers import processors
 from tests.bench._lfw import lfw_photos
 
@@ -116,14 +116,14 @@ def _round(bundle: Path, items: list[Item], workers: int, threads: int) -> list[
     """Every stage alone, then all at once."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(data=Path(folder) / "alone", bundle=bundle, audit=False)
-        core = Core.open(settings, threads=threads)
-        stages = _alone(core, items, workers)
-        core.close()
-        core = Core.open(replace(settings, data=Path(folder) / "whole"), threads=threads)
-        batches = BatchEnroller(core, policy="largest_central", workers=workers).run(items)
+        context = Context.open(settings, threads=threads)
+        stages = _alone(context, items, workers)
+        context.close()
+        context = Context.open(replace(settings, data=Path(folder) / "whole"), threads=threads)
+        batches = BatchEnroller(context, policy="largest_central", workers=workers).run(items)
         left = len(items) - len(next(batches))
         whole, _ = timed("all at once", left, lambda: list(batches))
-        core.close()
+        context.close()
     return [*stages, whole]
 
 
@@ -131,9 +131,9 @@ def _paced(bundle: Path, item: Item, workers: int, count: int = 768) -> float:
     """The pipeline's pace over that of its slowest stage, when stages wait instead of working."""
     look, network = 0.008 * (workers + 1), 0.006
     with tempfile.TemporaryDirectory() as folder:
-        core = Core.open(Settings(data=Path(folder) / "data", bundle=bundle, audit=False))
-        face = core.pipeline.photo(item.read()).faces[0]
-        vectors = core.pipeline.embed([face])
+        context = Context.open(Settings(data=Path(folder) / "data", bundle=bundle, audit=False))
+        face = context.pipeline.photo(item.read()).faces[0]
+        vectors = context.pipeline.embed([face])
 
         @contextmanager
         def waiting(*_: object) -> Iterator[Callable]:
@@ -147,30 +147,30 @@ def _paced(bundle: Path, item: Item, workers: int, count: int = 768) -> float:
             time.sleep(network * len(faces))
             return np.repeat(vectors, len(faces), axis=0)
 
-        core.pipeline.embed = wait_and_embed
+        context.pipeline.embed = wait_and_embed
         items = [
             replace(item, file=str(number), read=lambda number=number: str(number).encode())
             for number in range(count)
         ]
         reasons = {"conflict": "a measurement"}
         enroller = BatchEnroller(
-            core, policy="largest_central", overrides=reasons, workers=workers, dry_run=True
+            context, policy="largest_central", overrides=reasons, workers=workers, dry_run=True
         )
-        with mock.patch("app.batch.lookers", waiting):
+        with mock.patch("app.batch.enroller.lookers", waiting):
             started = time.perf_counter()
             lines = sum(len(batch) for batch in enroller.run(items))
             seconds = time.perf_counter() - started
-        core.close()
+        context.close()
     if lines != count:
         raise RuntimeError(f"{lines} of {count} photos came out")
     return max(look / (workers + 1), network) * count / seconds
 
 
-def _alone(core: Core, items: list[Item], workers: int) -> list[Stage]:
+def _alone(context: Context, items: list[Item], workers: int) -> list[Stage]:
     count = len(items)
     with (
         ThreadPoolExecutor(workers + 1) as pool,
-        lookers(core.pipeline, "largest_central", count, workers) as look,
+        lookers(context.pipeline, "largest_central", count, workers) as look,
     ):
         # The processes take seconds to start, which is not what a stage is judged by.
         list(pool.map(lambda i: look(i.read(), i.file), items[: 2 * workers]))
@@ -183,7 +183,7 @@ def _alone(core: Core, items: list[Item], workers: int) -> list[Stage]:
 
     def embed() -> list:
         starts = range(0, len(found), BATCH)
-        return [v for at in starts for v in core.pipeline.embed(found[at : at + BATCH])]
+        return [v for at in starts for v in context.pipeline.embed(found[at : at + BATCH])]
 
     network, vectors = timed("embed", count, embed)
     rows = iter(vectors)
@@ -193,8 +193,8 @@ def _alone(core: Core, items: list[Item], workers: int) -> list[Stage]:
             if not isinstance(face, DetectedFace):
                 continue
             upload = Upload(item.file, b"")
-            photo = enrollment.new_photo(core, upload, face, next(rows), f"{number:064x}")
-            enrollment.store(core, item.name, [enrollment.Prepared(upload, photo, face)])
+            photo = enroll_photos.new_photo(context, upload, face, next(rows), f"{number:064x}")
+            enroll_photos.store(context, item.name, [enroll_photos.Prepared(upload, photo, face)])
 
     kept, _ = timed("check and store", count, store)
     return [looked, network, kept]

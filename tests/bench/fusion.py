@@ -19,9 +19,9 @@ import numpy as np
 
 from index.fusion import Fusion, fuse, strangers
 from model.bundle import Bundle
-from model.embedder import Embedder
+from model.embedding.embedder import Embedder
 from tests.bench._lfw import lfw_photos
-from training.crops import crop_photos
+from training.inputs.crops import crop_photos
 
 FPIR = 0.01
 

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from index import faiss_cache
-from index.faiss_env import load_faiss
-from index.faiss_index import FaissIndex
-from index.faiss_rows import CANDIDATES
-from index.milvus_index import MilvusIndex
-from index.records import Mark, Vectors
+from index.engines.faiss import cache as faiss_cache
+from index.engines.faiss.blocks import CANDIDATES
+from index.engines.faiss.index import FaissIndex
+from index.engines.faiss.install import load_faiss
+from index.engines.milvus.index import MilvusIndex
+from index.types import Mark, Vectors
 from tests.bench._index_data import PHOTOS, Crowd
 from tests.bench._index_enrollment import enrollment, timed
 

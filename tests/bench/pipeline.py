@@ -21,12 +21,12 @@ import torch
 from facenet_pytorch import MTCNN
 from PIL import Image
 
-from model.align import align
 from model.bundle import DEFAULT, Bundle
-from model.detect import Detector
-from model.embedder import Embedder
-from model.image import load_image
-from model.quality import CHECKS, assess
+from model.embedding.embedder import Embedder
+from model.faces.align import align
+from model.faces.detect import Detector
+from model.faces.image import load_image
+from model.faces.quality import CHECKS, assess
 from model.types import Face
 from tests.bench._lfw import lfw_photos
 

@@ -1,4 +1,4 @@
-"""Percentiles of the quality measures on LFW, from which ``model.quality`` takes its limits.
+"""Percentiles of the quality measures on LFW, from which ``model.faces.quality`` takes its limits.
 
 Photos: a fixed random draw from the people of ``peopleDevTrain.txt``, the main face of each.
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from model.align import align
-from model.detect import Detector, choose
 from model.errors import NoFace
-from model.image import load_image
-from model.quality import CHECKS, assess
+from model.faces.align import align
+from model.faces.detect import Detector, choose
+from model.faces.image import load_image
+from model.faces.quality import CHECKS, assess
 from tests.bench._lfw import lfw_photos
 
 PERCENTILES = (0.1, 0.5, 1, 5, 25, 50, 75, 95, 99, 99.5, 99.9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from index.records import NewPhoto
+from index.types import NewPhoto
 from model.types import Embedding
 
 MODEL = "model-a"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from index.__main__ import main
-from index.crypto import parse_key
+from index.crypto.keys import parse_key
 from index.gallery import Gallery
 from tests.index.helpers import MODEL, Faces
 

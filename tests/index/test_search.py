@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from index import faiss_cache
-from index.faiss_index import FaissIndex
+from index.engines.faiss import cache as faiss_cache
+from index.engines.faiss.index import FaissIndex
 from index.fusion import fuse
 from index.gallery import Gallery
 from index.search import PeopleSearch

@@ -11,8 +11,8 @@ from PIL import Image
 from torch import nn
 
 from model.bundle import Bundle, save_network
-from model.network import Architecture, EmbeddingNet
-from model.preprocess import Preprocessing
+from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
 
 
 def lively_network(**architecture: object) -> EmbeddingNet:

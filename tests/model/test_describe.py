@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from model.__main__ import main
-from model.annotate import GOOD, POOR, annotate
-from model.detect import Detector
+from model.faces.annotate import GOOD, POOR, annotate
+from model.faces.detect import Detector
 from model.types import Face, Quality, Reason
 from tests import samples
 from tests.model.helpers import small_bundle

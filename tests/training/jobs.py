@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from training import metrics
-from training.embedding import embed
-from training.loop import Job
+from training.inputs.sources import Features, Head
+from training.learn.inference import embed
+from training.learn.loop import Job
+from training.learn.recipe import Recipe
 from training.losses import build
-from training.recipe import Recipe
-from training.retrieval import recall
-from training.sources import Features, Head
+from training.measure import metrics
+from training.measure.retrieval import recall
 
 
 def blobs(classes: int = 8, each: int = 12, width: int = 24) -> tuple[np.ndarray, np.ndarray]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from training.datasets.face_set import held_out
 from training.datasets.table import DatasetError, Table
 from training.errors import UsageError
-from training.faces import held_out
 from training.splits import SPLITS, split, split_name
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.image import SUFFIXES
+from model.faces.image import SUFFIXES
 from training.datasets.table import DatasetError, Table, by_folder, require_count
 
 PICTURES, PEOPLE = 202_599, 10_177

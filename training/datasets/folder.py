@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from model.image import SUFFIXES
+from model.faces.image import SUFFIXES
 from training.datasets.table import DatasetError, Table, by_folder
 
 
 def load(root: Path) -> Table:
-    """Read ``root/PERSON/*.jpg`` (or another of :data:`model.image.SUFFIXES`).
+    """Read ``root/PERSON/*.jpg`` (or another of :data:`model.faces.image.SUFFIXES`).
 
     Raises:
         DatasetError: There is no such folder, or fewer than two people in it.

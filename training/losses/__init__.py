@@ -26,7 +26,7 @@ LOSSES: dict[str, Callable[..., MetricLoss]] = {
     "arcface": arcface,
 }
 
-__all__ = ["LOSSES", "MetricLoss", "build"]
+__all__ = ["LOSSES", "DLoss", "MetricLoss", "PDLoss", "build"]
 
 
 def build(name: str, classes: int, dim: int, **options: Any) -> MetricLoss:

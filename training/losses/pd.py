@@ -9,7 +9,7 @@ from torch import Tensor
 
 from training.errors import UsageError
 from training.losses.base import MetricLoss, inverse_margin, kaiming_proxies, minus_log
-from training.moments import proxy_moments
+from training.losses.moments import proxy_moments
 
 EPSILON = 1e-6
 FLOOR = 1e-2

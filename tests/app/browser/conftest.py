@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.app.browser import driving
-from tests.app.conftest import Photos
+from tests.app.helpers import Photos
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.paths import ROOT
+
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-ROOT = Path(__file__).parents[3]
 SCREENSHOTS = ROOT / "screenshots"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update",

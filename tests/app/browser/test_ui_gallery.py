@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from index.gallery import Gallery
-from index.records import NewPhoto
+from index.types import NewPhoto
 from model.types import Embedding
 from tests.app.browser import driving
 from tests.app.browser.driving import (

@@ -1,0 +1,1 @@
+"""Batch enrollment: many photos from a folder, a CSV or a zip."""

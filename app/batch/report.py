@@ -1,0 +1,163 @@
+"""The report of a batch enrollment: one line a photo, written as it goes.
+
+It is also what a run continues from; see :mod:`app.batch.resume`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import BinaryIO
+
+from app.batch.sources import BadSource, Key, printable
+
+STORED = ("accepted", "already")
+
+
+@dataclass(frozen=True)
+class Line:
+    """What became of one photo.
+
+    Attributes:
+        file: How the source calls it.
+        name: The person.
+        status: ``accepted``, ``already`` (this very photo is stored for this person), or why not.
+        message: The same as a sentence.
+        person_id: Where it went.
+        photo_id: Its id in the gallery, when it is stored.
+        quality: 0 to 1; empty when no face was chosen.
+    """
+
+    file: str
+    name: str
+    status: str
+    message: str
+    person_id: str = ""
+    photo_id: str = ""
+    quality: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.file, self.name
+
+    @property
+    def stored(self) -> bool:
+        return self.status in STORED
+
+
+COLUMNS = [*(column.name for column in fields(Line)), "source"]
+
+
+class Report:
+    """A CSV file (``.csv``) or JSON lines (``.jsonl``); lines are appended as they come.
+
+    Args:
+        path: Where it is; an unfinished last line, left by a crash, is taken away.
+        source: What is enrolled; a report is of one source.
+
+    Raises:
+        BadSource: The file is of another kind or source, or cannot be read or written.
+    """
+
+    def __init__(self, path: Path, source: Path) -> None:
+        if path.suffix.lower() not in (".csv", ".jsonl"):
+            raise BadSource(f"The report {path.name!r} must end in .csv or .jsonl.")
+        self.path = path
+        self._source = printable(str(source.resolve()))
+        self._csv = path.suffix.lower() == ".csv"
+        try:
+            # Found out now, not after the first photos are stored.
+            path.open("ab").close()
+            self.lines = {line.key: line for line in self._read()}
+        except OSError as error:
+            raise BadSource(
+                f"The report {path} cannot be written: {error.strerror}. Name another file with "
+                "--report."
+            ) from error
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Append lines; they are on disk when this returns."""
+        new = list(lines)
+        with self.path.open("ab") as file:
+            _write(file, self._text(new, header=not file.tell()))
+        self.lines.update({line.key: line for line in new})
+
+    def keep(self, keys: Collection[Key]) -> None:
+        """Take all other lines away."""
+        kept = {key: line for key, line in self.lines.items() if key in keys}
+        if len(kept) == len(self.lines):
+            return
+        new = self.path.with_name(f"{self.path.name}.new")
+        with new.open("wb") as file:
+            _write(file, self._text(kept.values(), header=True))
+        new.replace(self.path)
+        self.lines = kept
+
+    def counts(self, keys: Iterable[Key]) -> dict[str, int]:
+        """Photos by status, most frequent first, of those among ``keys`` that have a line."""
+        found = Counter(self.lines[key].status for key in set(keys) if key in self.lines)
+        return dict(found.most_common())
+
+    def _text(self, lines: Iterable[Line], *, header: bool) -> str:
+        rows = [{**asdict(line), "source": self._source} for line in lines]
+        text = io.StringIO(newline="")
+        if self._csv:
+            table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+            if header:
+                table.writeheader()
+            table.writerows(rows)
+        else:
+            text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return text.getvalue()
+
+    def _read(self) -> list[Line]:
+        whole = self.path.read_bytes()
+        kept = whole[: whole.rfind(b"\n") + 1]
+        try:
+            self._check_beginning(whole)
+            lines = [self._line(row) for row in self._rows(kept.decode())]
+        except (ValueError, TypeError) as error:
+            raise BadSource(
+                f"{self.path} is not a report of an enrollment ({error}). Name another file with "
+                "--report."
+            ) from error
+        if len(kept) < len(whole):
+            self._cut(len(kept))
+        return lines
+
+    def _check_beginning(self, whole: bytes) -> None:
+        """No file but a report may be cut or added to, however short it is."""
+        beginning = self._text([], header=True).encode() if self._csv else b'{"file": "'
+        if whole[: len(beginning)] != beginning[: len(whole)]:
+            raise ValueError(f"it begins with {whole[:60].decode(errors='replace')!r}")
+
+    def _rows(self, text: str) -> list[dict[str, str]]:
+        if not self._csv:
+            return [json.loads(line) for line in text.split("\n") if line]
+        return list(csv.DictReader(io.StringIO(text, newline="")))
+
+    def _line(self, row: dict[str, str]) -> Line:
+        source = row.pop("source", None)
+        line = Line(**row)
+        if source != self._source:
+            raise BadSource(
+                f"{self.path} is the report of {source}, not of {self._source}. Name another "
+                "file with --report."
+            )
+        return line
+
+    def _cut(self, length: int) -> None:
+        with self.path.open("r+b") as file:
+            file.truncate(length)
+
+
+def _write(file: BinaryIO, text: str) -> None:
+    file.write(text.encode())
+    file.flush()
+    os.fsync(file.fileno())

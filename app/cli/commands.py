@@ -1,0 +1,234 @@
+"""verify, search, people and forget on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import text
+from app.cli import exit_codes
+from app.settings import Settings
+from model.errors import BadImage, IndexUnavailable, SeveralFaces, UnknownPerson
+
+if TYPE_CHECKING:
+    from app.usecases.results import Verification
+    from index.gallery import Gallery
+    from index.types import Erased, Person
+    from model.types import Rate
+
+
+def verify(settings: Settings, options: argparse.Namespace) -> int:
+    """Compare two photo files."""
+    from app.web.schemas import serializers
+
+    with _service(settings) as service:
+        result = service.verify(
+            _read(options.first, settings),
+            _read(options.second, settings),
+            target_fmr=options.target_fmr,
+            prior=options.prior,
+            face_a=options.face_a,
+            face_b=options.face_b,
+        )
+        model = service.context.bundle.name
+    if result.choice_needed:
+        if not options.json:
+            _list_pairs(result)
+        raise SeveralFaces(
+            "There are several faces. Say which are meant with --face-a and --face-b.",
+            **serializers.choice(result),
+        )
+    if options.json:
+        _print_json(
+            serializers.verified(result, model).model_dump(mode="json", exclude={"request_id"})
+        )
+    else:
+        verdict = result.verdict
+        words = {"same": "SAME PERSON", "different": "DIFFERENT PEOPLE"}
+        print(words.get(verdict.decision, "INCONCLUSIVE"))
+        for reason in verdict.reasons:
+            print(f"  {reason}")
+        print(
+            f"  score {verdict.score:.4f}, threshold {verdict.threshold:.4f} "
+            f"for a false-match rate of {verdict.target_fmr:g}"
+        )
+        for name, photo, number in (
+            (options.first, result.photo_a, result.face_a),
+            (options.second, result.photo_b, result.face_b),
+        ):
+            for reason in photo.faces[number - 1].quality.reasons:
+                print(f"  {name.name}: {reason.message}")
+    return exit_codes.OF_DECISION[result.verdict.decision]
+
+
+def search(settings: Settings, options: argparse.Namespace) -> int:
+    """Look for the faces of a photo file in the gallery."""
+    from app.web.schemas import serializers
+
+    with _service(settings) as service:
+        result = service.search(
+            _read(options.photo, settings), top=options.top, target_fpir=options.target_fpir
+        )
+        model = service.context.bundle.name
+    if options.json:
+        _print_json(
+            serializers.searched(result, model).model_dump(mode="json", exclude={"request_id"})
+        )
+    else:
+        print(
+            f"Searched among {text.plural(result.gallery_size, 'person', 'people')}. The threshold "
+            f"{result.threshold:.4f} is set so that a stranger passes for one of them with a "
+            f"chance of at most {text.one_in(result.target_fpir)}."
+        )
+        if not result.supported:
+            print("The calibration is too small to measure this threshold.")
+        for found in result.faces:
+            left, top, right, bottom = (round(value) for value in found.face.face.box)
+            print(f"Face {found.face.number} at {left},{top}-{right},{bottom}:", end=" ")
+            print("known" if found.known else "unknown")
+            for each in found.candidates:
+                mark = "*" if each.known else " "
+                print(
+                    f"  {mark} {each.match.name}  score {each.match.score:.4f}, chance for a "
+                    f"stranger {_in_words(each.false_match_chance)}"
+                )
+        if any(found.candidates for found in result.faces):
+            print("Chance for a stranger: that someone who is not in the gallery finds anyone in "
+                  "it this alike.")  # fmt: skip
+    return exit_codes.KNOWN if all(found.known for found in result.faces) else exit_codes.UNKNOWN
+
+
+def people(settings: Settings, options: argparse.Namespace) -> int:
+    """List the gallery; needs no model."""
+    found = []
+    if settings.gallery_folder.exists():
+        with _gallery(settings) as gallery:
+            found = gallery.people(limit=1_000_000, query=options.query)
+    if options.json:
+        _print_json([{"id": each.id, "name": each.name, "photos": each.photos} for each in found])
+        return 0
+    for each in found:
+        print(f"{each.id}  {each.photos:>4} photos  {each.name}")
+    if not found:
+        print("Nobody is in the gallery." if not options.query else "Nobody has such a name.")
+    return 0
+
+
+def forget(settings: Settings, options: argparse.Namespace) -> int:
+    """Erase the person with a name or id; needs no model."""
+    from app.audit import AuditLog
+
+    with _gallery(settings) as gallery:
+        found = gallery.find_by_name(options.name) or list(
+            gallery.get_many([options.name]).values()
+        )
+        if not found:
+            raise UnknownPerson(f"Nobody named {options.name!r} is in the gallery.")
+        if len(found) > 1:
+            ids = ", ".join(each.id for each in found)
+            raise UnknownPerson(
+                f"{len(found)} people are named {options.name!r}. Give the id of the one meant: "
+                f"{ids}."
+            )
+        person = found[0]
+        if not options.yes:
+            _confirm(person, options)
+        erased = gallery.forget(person.id)
+        try:
+            # Before the search engine, which may be away for long or be given up on.
+            AuditLog(settings.audit_file if settings.audit else None).write(
+                "local", "forget", person=person.id
+            )
+        finally:
+            if settings.index.startswith("milvus"):
+                erased = _from_milvus_too(gallery, settings.index, erased)
+    if options.json:
+        _print_json({"person_id": erased.person_id, "photos": erased.photos,
+                     "thumbnails": erased.thumbnails, "complete": erased.complete})  # fmt: skip
+    else:
+        photos, thumbnails = (
+            text.plural(erased.photos, "photo"),
+            text.plural(erased.thumbnails, "thumbnail"),
+        )
+        print(f"Erased {person.name}: {photos}, {thumbnails}.")
+        if not erased.complete:
+            print("Some traces are left: another program reads the gallery, or the search engine "
+                  "is away. They go with the next write, sync or start.")  # fmt: skip
+    return 0
+
+
+def _from_milvus_too(gallery: Gallery, url: str, erased: Erased) -> Erased:
+    from index.engines.open import open_index
+
+    try:
+        open_index(gallery, url).close()
+    except IndexUnavailable:
+        return replace(erased, complete=False)
+    return erased
+
+
+@contextmanager
+def _service(settings: Settings) -> Iterator[Any]:
+    from app.service import FaceService
+
+    service = FaceService.open(settings)
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+@contextmanager
+def _gallery(settings: Settings) -> Iterator[Any]:
+    from app.gallery_key import gallery_key
+    from index.gallery import Gallery
+
+    if not settings.gallery_folder.exists():
+        raise UnknownPerson(f"There is no gallery in {settings.data} yet; nobody was enrolled.")
+    with Gallery.open(settings.gallery_folder, key=gallery_key(settings)) as gallery:
+        yield gallery
+
+
+def _read(path: Path, settings: Settings) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(settings.max_upload_bytes + 1)
+    except OSError as error:
+        raise BadImage(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+
+
+def _list_pairs(result: Verification) -> None:
+    for pair in result.pairs:
+        print(
+            f"  --face-a {pair.face_a} --face-b {pair.face_b}: {pair.verdict.decision}, "
+            f"score {pair.verdict.score:.4f}"
+        )
+
+
+def _confirm(person: Person, options: argparse.Namespace) -> None:
+    if options.json or not sys.stdin.isatty():
+        raise exit_codes.WrongUsage("Nothing was erased. Add --yes to erase without being asked.")
+    answer = input(
+        f"Erase {person.name} and {text.plural(person.photos, 'photo')} for good? [y/N] "
+    )
+    if answer.strip().lower() != "y":
+        raise exit_codes.WrongUsage("Nothing was erased.")
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _in_words(rate: Rate) -> str:
+    """A chance with its 95% interval; where no error was seen, only what it is at most."""
+    if rate.value <= 0:
+        return f"at most {text.one_in(rate.high)} (95% interval; no stranger scored so high)"
+    value, low, high = text.chances(rate)
+    span = f"{low} to {high}" if rate.low > 0 else f"up to {high}"
+    return f"{value} (95% interval: {span})"

@@ -1,0 +1,55 @@
+"""The parser all commands share: its options, its kinds of values, its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from app.cli.exit_codes import USAGE
+from app.settings import Settings
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with an exit code of its own for wrong usage: 2 means "inconclusive" here."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
+def common_options() -> Parser:
+    """Options every command takes; in a subcommand they may stand before or after its name."""
+    common = Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--settings", type=Path, help="a TOML file with settings")
+    common.add_argument("--data", type=Path, help="folder of the gallery, keys and logs")
+    common.add_argument("--bundle", type=Path, help="folder of the model bundle")
+    common.add_argument("--engine", help="auto, torch or onnxruntime")
+    common.add_argument("--device", help="auto, cpu, cuda or mps")
+    return common
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings with what the command line says on top."""
+    names = ("data", "bundle", "engine", "device", "host", "port")
+    given = {name: getattr(options, name, None) for name in names}
+    return Settings.load(getattr(options, "settings", None), **given)
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def rate(text: str) -> float:
+    """A number between 0 and 1, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below 1")
+    return value

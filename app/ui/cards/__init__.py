@@ -1,0 +1,1 @@
+"""Results as HTML; what came from outside is escaped here and nowhere else."""

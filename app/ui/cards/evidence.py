@@ -1,0 +1,63 @@
+"""Which regions of two faces carry their similarity, as pictures and in words."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from app import text
+from app.ui.cards import markup
+from app.usecases.results import Evidence
+
+BANDS = (("the forehead", 0, 38), ("the eyes", 38, 62), ("the nose and cheeks", 62, 82),
+         ("the mouth and chin", 82, 112))  # fmt: skip
+"""Rows of the aligned crop, in which eyes and mouth always lie at the same height."""
+
+_FOR = np.array([235, 105, 20], np.float32)
+_AGAINST = np.array([40, 110, 230], np.float32)
+
+
+def card(crop_a: np.ndarray, crop_b: np.ndarray, evidence: Evidence) -> str:
+    """Both crops with their occlusion maps.
+
+    Args:
+        crop_a: uint8 ``(112, 112, 3)``.
+        crop_b: The same of the second photo.
+        evidence: How far the score falls when each region is covered.
+    """
+    top = max(float(np.abs(each).max()) for each in (evidence.map_a, evidence.map_b)) or 1.0
+    figures = "".join(
+        f'<figure><img src="{markup.encoded(_painted(crop, drops / top))}" width="224" '
+        f'height="224" alt="{caption}: {describe(drops)}"><figcaption>{caption}: {describe(drops)}.'
+        "</figcaption></figure>"
+        for caption, crop, drops in (
+            ("First photo", crop_a, evidence.map_a),
+            ("Second photo", crop_b, evidence.map_b),
+        )
+    )
+    return (
+        '<section class="fv-card" aria-label="What the score rests on">'
+        "<h3>What the score rests on</h3>"
+        "<p>Each region was covered in turn. Orange: the score falls, so the region speaks for "
+        "one person. Blue: the score rises, so it speaks against.</p>"
+        f'<div class="fv-maps">{figures}</div></section>'
+    )
+
+
+def describe(drops: np.ndarray) -> str:
+    """The two bands that matter most, in words."""
+    falls = np.clip(drops, 0, None)
+    total = float(falls.sum())
+    if total <= 0:
+        return "no region speaks for one person"
+    shares = sorted(((float(falls[a:b].sum()) / total, name) for name, a, b in BANDS), reverse=True)
+    first, second = shares[:2]
+    return f"{text.percent(first[0])} rests on {first[1]}, {text.percent(second[0])} on {second[1]}"
+
+
+def _painted(crop: np.ndarray, strength: np.ndarray) -> Image.Image:
+    grey = crop.astype(np.float32).mean(2, keepdims=True).repeat(3, axis=2)
+    alpha = (0.75 * np.clip(np.abs(strength), 0, 1))[..., None]
+    paint = np.where(strength[..., None] >= 0, _FOR, _AGAINST)
+    mixed = (1 - alpha) * grey + alpha * paint
+    return Image.fromarray(mixed.astype(np.uint8)).resize((224, 224), Image.Resampling.BICUBIC)

@@ -1,0 +1,199 @@
+"""The half of the service that is about the gallery: enroll people and take care of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from app.audit import AuditLog
+from app.auth import LOCAL, KeyStore, Principal, Scope
+from app.context import Context
+from app.usecases import enroll as enroll_photos
+from app.usecases.results import Enrollment, Upload
+from index import types
+from index.types import Erased, Person, StoredPhoto
+from model.errors import GalleryError, IndexUnavailable, UnknownPerson
+
+
+@dataclass(frozen=True)
+class PeopleService:
+    """Use-cases on people, for one principal.
+
+    Attributes:
+        context: Model, gallery and calibration, shared by all requests and threads.
+        keys: The credentials of this installation.
+        audit: Where enrolling, changing and erasing leave their lines.
+        principal: Who acts.
+    """
+
+    context: Context
+    keys: KeyStore
+    audit: AuditLog
+    principal: Principal = LOCAL
+
+    def enroll(
+        self,
+        name: str | None,
+        photos: Sequence[Upload],
+        *,
+        consent: str = "",
+        overrides: Mapping[str, str] | None = None,
+        person_id: str | None = None,
+        new_person: bool = False,
+    ) -> Enrollment:
+        """Add photos to a new or known person.
+
+        Args:
+            name: The person's name. Whoever has that name gets the photos; if nobody has, a new
+                person is made. May be None with ``person_id``.
+            photos: The photos; each is judged on its own.
+            consent: How the person agreed; kept with the person.
+            overrides: Reason by status (``conflict``, ``outlier``, ``poor_quality``) why such
+                photos are to be stored all the same.
+            person_id: Add to this person, whatever the name.
+            new_person: Make a new person even if someone has that name.
+
+        Raises:
+            UnknownPerson: There is no person with that id.
+            GalleryError: Several people have that name, or it cannot be used.
+        """
+        self.principal.require("enroll")
+        name = None if name is None else usable_name(name)
+        result = enroll_photos.enroll(
+            self.context, name, photos, consent=consent, overrides=overrides, person_id=person_id,
+            new_person=new_person,
+        )  # fmt: skip
+        self._log(
+            "enroll",
+            person=result.person_id,
+            photos=[photo.status for photo in result.photos],
+            overrides=sorted(overrides or {}),
+        )
+        return result
+
+    def people(self, *, query: str = "", limit: int = 100, offset: int = 0) -> list[Person]:
+        """People of the gallery, oldest first; ``query`` keeps those whose name contains it."""
+        self.principal.require("read")
+        return self.context.gallery.people(limit=limit, offset=offset, query=query)
+
+    def named(self, name: str) -> list[Person]:
+        """Everyone of this name, ignoring case and spacing, oldest first."""
+        self.principal.require("read")
+        return self.context.gallery.find_by_name(name)
+
+    def count(self) -> int:
+        """How many people are in the gallery."""
+        self.principal.require("read")
+        return self.context.gallery.count()
+
+    def person(self, person_id: str) -> Person:
+        """One person.
+
+        Raises:
+            UnknownPerson: There is none with that id; so below.
+        """
+        self.principal.require("read")
+        return self.context.gallery.get(person_id)
+
+    def photos(self, person_id: str) -> list[StoredPhoto]:
+        """A person's photos, oldest first."""
+        self.principal.require("read")
+        return self.context.gallery.photos(person_id)
+
+    def thumbnail(self, photo_id: str) -> bytes | None:
+        """JPEG of a stored photo's crop, or None when thumbnails are not kept."""
+        self.principal.require("read")
+        return self.context.gallery.thumbnail(photo_id)
+
+    def rename(self, person_id: str, name: str) -> Person:
+        """Give a person another name."""
+        self.principal.require("enroll")
+        renamed = self.context.gallery.rename(person_id, usable_name(name))
+        self._log("rename", person=person_id)
+        return renamed
+
+    def merge(self, keep: str, absorb: str) -> Person:
+        """Two entries are one person: move the photos of ``absorb`` to ``keep``."""
+        self.principal.require("admin")
+        if keep == absorb:
+            raise GalleryError("A person cannot be merged with itself. Choose two entries.")
+        merged = self.context.gallery.merge(keep, absorb)
+        self._log("merge", person=keep, absorbed=absorb)
+        return merged
+
+    def remove_photo(self, person_id: str, photo_id: str) -> Erased:
+        """Erase one photo of a person.
+
+        Raises:
+            UnknownPerson: There is no such person, or the photo is not theirs.
+        """
+        self.principal.require("admin")
+        gallery = self.context.gallery
+        if photo_id not in {photo.id for photo in gallery.photos(person_id)}:
+            raise UnknownPerson(f"This person has no photo with the id {photo_id}.")
+        return self._erased(
+            gallery.remove_photo(photo_id), "remove_photo", person=person_id, photo=photo_id
+        )
+
+    def forget(self, person_id: str) -> Erased:
+        """Erase a person: name, photos, vectors, thumbnails, and from the index."""
+        self.principal.require("admin")
+        return self._erased(self.context.gallery.forget(person_id), "forget", person=person_id)
+
+    def _erased(self, erased: Erased, act: str, **about: str) -> Erased:
+        """Note it in the log, and erase it from the index even if the log cannot be written."""
+        try:
+            self._log(act, **about)
+        finally:
+            try:
+                self.context.search.sync()
+            except IndexUnavailable:
+                erased = replace(erased, complete=False)
+        return erased
+
+    def export(self, file: Path) -> int:
+        """Write the whole gallery to a portable file; returns the number of people."""
+        self.principal.require("admin")
+        self.context.gallery.export(file)
+        number = self.context.gallery.count()
+        self._log("export", people=number)
+        return number
+
+    def import_(self, file: Path, *, existing: str = "error") -> int:
+        """Add the people of an exported gallery; returns their number.
+
+        Their thumbnails come along only where thumbnails are kept.
+
+        Args:
+            file: What :meth:`export` wrote.
+            existing: ``error`` or ``skip``: what to do with people who are here already.
+        """
+        self.principal.require("admin")
+        number = self.context.gallery.import_(
+            file, existing=existing, thumbnails=self.context.settings.keep_thumbnails
+        )
+        self._log("import", people=number)
+        return number
+
+    def allowed(self, scope: Scope) -> bool:
+        """Whether whoever acts may do what needs this scope."""
+        return self.principal.may(scope)
+
+    def _log(self, what: str, **facts: Any) -> None:
+        self.audit.write(self.principal.name, what, **facts)
+
+
+def usable_name(name: str) -> str:
+    """A name in the form it is kept.
+
+    Raises:
+        GalleryError: It is empty, too long, or has control characters.
+    """
+    try:
+        return types.usable_name(name)
+    except ValueError:
+        raise GalleryError(
+            f"A name has 1 to {types.MAX_NAME} characters that can be printed."
+        ) from None

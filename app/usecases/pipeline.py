@@ -1,0 +1,133 @@
+"""Photo -> faces ready to compare: decode, detect, align, assess, embed, each in its one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from app.settings import Settings
+from app.usecases.micro_batching import Batcher
+from app.usecases.results import DetectedFace, Photo
+from model.embedding.embedder import Embedder
+from model.errors import NoFace, SeveralFaces
+from model.faces.align import align
+from model.faces.detect import Detector
+from model.faces.image import load_image
+from model.faces.quality import assess
+from model.types import CROP_SIZE
+
+
+class FaceFinder:
+    """Photo to aligned, assessed faces. Safe to use from several threads.
+
+    Args:
+        detector: Finds faces.
+        settings: Limits on photos.
+    """
+
+    def __init__(self, detector: Detector, settings: Settings) -> None:
+        self.detector = detector
+        self.settings = settings
+
+    def photo(self, data: bytes) -> Photo:
+        """Decode a photo and find its faces.
+
+        Raises:
+            BadImage: The bytes are no picture we accept.
+        """
+        image = load_image(
+            data,
+            max_bytes=self.settings.max_upload_bytes,
+            max_pixels=self.settings.max_pixels,
+        )
+        return self.faces(image)
+
+    def faces(self, image: np.ndarray) -> Photo:
+        """Find, align and assess the faces of a decoded photo, uint8 ``(H, W, 3)``."""
+        found = self.detector.detect(image)[: self.settings.max_faces]
+        faces = []
+        for face in found:
+            crop = align(image, face.landmarks)
+            faces.append(DetectedFace(len(faces) + 1, face, crop, assess(image, face, crop)))
+        return Photo(image, tuple(faces))
+
+
+class Pipeline(FaceFinder):
+    """The model's parts in their order. Safe to use from several threads.
+
+    Args:
+        detector: Finds faces.
+        embedder: Turns crops into vectors.
+        settings: Limits on photos.
+    """
+
+    def __init__(self, detector: Detector, embedder: Embedder, settings: Settings) -> None:
+        super().__init__(detector, settings)
+        self.embedder = embedder
+        # The first run is slow; better now than in the first request.
+        self.dim = self.embedder.embed(np.zeros((1, CROP_SIZE, CROP_SIZE, 3), np.uint8)).shape[1]
+
+        self._embed = self.embedder.embed
+        self._batcher: Batcher | None = None
+        if settings.batching == "on" or (settings.batching == "auto" and embedder.device != "cpu"):
+            self._embed = self._batcher = Batcher(self.embedder.embed)
+
+    def close(self) -> None:
+        """End background work."""
+        if self._batcher is not None:
+            self._batcher.close()
+
+    def embed(self, faces: Sequence[DetectedFace]) -> np.ndarray:
+        """float32 unit vectors ``(N, D)`` of the faces, in one batch."""
+        if not faces:
+            return np.empty((0, self.dim), np.float32)
+        return self._embed([face.crop for face in faces])
+
+
+def candidates(photo: Photo, number: int | None, which: str) -> tuple[DetectedFace, ...]:
+    """The faces that may be meant: all of them, or the one with the given number.
+
+    Args:
+        photo: The photo.
+        number: Counted from 1, largest first; None leaves the choice open.
+        which: What to call the photo in an error: "the first photo".
+
+    Raises:
+        NoFace: The photo has no face, or none with that number.
+    """
+    if not photo.faces:
+        height, width = photo.image.shape[:2]
+        raise NoFace(
+            f"No face was found in {which} ({width}x{height} pixels). "
+            "Use one in which a face is well visible.",
+            photo=which,
+        )
+    if number is None:
+        return photo.faces
+    if not 1 <= number <= len(photo.faces):
+        raise NoFace(
+            f"There is no face number {number} in {which}; it has {len(photo.faces)}, counted "
+            "from 1, largest first.",
+            photo=which,
+            count=len(photo.faces),
+        )
+    return (photo.faces[number - 1],)
+
+
+def only_face(photo: Photo, number: int | None, which: str) -> DetectedFace:
+    """The one face that is meant.
+
+    Raises:
+        NoFace: There is none.
+        SeveralFaces: There are several and none was chosen.
+    """
+    faces = candidates(photo, number, which)
+    if len(faces) > 1:
+        raise SeveralFaces(
+            f"There are {len(faces)} faces in {which}; say which one is meant by its number.",
+            photo=which,
+            count=len(faces),
+            boxes=[[round(v, 1) for v in face.face.box] for face in faces],
+        )
+    return faces[0]

@@ -1,0 +1,71 @@
+"""Search: who are the faces of a photo, among everyone enrolled, or nobody?"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from app.context import Context
+from app.usecases.pipeline import candidates
+from app.usecases.results import Candidate, FaceSearch, Photo, Search
+from model.errors import UnknownPerson
+from model.types import Embedding, Match
+
+
+def embed(context: Context, image: bytes) -> tuple[Photo, np.ndarray]:
+    """The faces of a photo and their unit vectors."""
+    photo = context.pipeline.photo(image)
+    return photo, context.pipeline.embed(candidates(photo, None, "the photo"))
+
+
+def search(
+    context: Context,
+    image: bytes,
+    *,
+    top: int = 5,
+    target_fpir: float | None = None,
+    face: int | None = None,
+) -> Search:
+    """Look for the faces of a photo; see :meth:`app.service.FaceService.search`."""
+    started = time.perf_counter()
+    target = context.settings.target_fpir if target_fpir is None else target_fpir
+    calibration = context.need_calibration()
+    photo = context.pipeline.photo(image)
+    faces = candidates(photo, face, "the photo")
+    queries = [
+        Embedding(vector, context.bundle.model_id, found.quality.score)
+        for found, vector in zip(faces, context.pipeline.embed(faces), strict=True)
+    ]
+    results = context.search.search_many(
+        queries, top, threshold=lambda met: calibration.search_threshold(met, target).threshold
+    )
+    met = results[0].strangers
+    limit = calibration.search_threshold(met, target)
+
+    def judged(match: Match) -> Candidate:
+        chance = calibration.false_match_chance(match.score, met)
+        known = match.score >= limit.threshold
+        return Candidate(match, chance, known, _thumbnail(context, match))
+
+    return Search(
+        photo=photo,
+        faces=tuple(
+            FaceSearch(found, tuple(judged(match) for match in result.nearest))
+            for found, result in zip(faces, results, strict=True)
+        ),
+        gallery_size=results[0].people,
+        threshold=limit.threshold,
+        target_fpir=target,
+        supported=limit.supported,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _thumbnail(context: Context, match: Match) -> bytes | None:
+    if match.photo_id is None:
+        return None
+    try:
+        return context.gallery.thumbnail(match.photo_id)
+    except UnknownPerson:  # removed since the search
+        return None

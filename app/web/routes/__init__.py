@@ -1,0 +1,1 @@
+"""The routes under /v1, by what they are about."""

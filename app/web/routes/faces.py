@@ -1,0 +1,92 @@
+"""REST on photos and the model: detect, embed, verify, search, model, calibration."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from app.web import bodies
+from app.web.dependencies import PROBLEMS, Acting, State, shown
+from app.web.schemas import requests, responses, serializers
+from model.errors import SeveralFaces
+
+router = APIRouter(prefix="/v1", tags=["faces"], responses=PROBLEMS)
+
+
+@router.post(
+    "/detect",
+    response_model=responses.DetectAnswer,
+    openapi_extra=bodies.body_schema(requests.DetectRequest),
+    summary="Find the faces of a photo",
+)
+async def detect(request: Request, service: Acting, state: State) -> Response:
+    body = await bodies.read(request, requests.DetectRequest, state.settings)
+    return shown(serializers.detected(await state.queue.run(service.detect, body.img)))
+
+
+@router.post(
+    "/embed",
+    response_model=responses.EmbedAnswer,
+    openapi_extra=bodies.body_schema(requests.EmbedRequest),
+    summary="The vectors of a photo's faces",
+)
+async def embed(request: Request, service: Acting, state: State) -> Response:
+    body = await bodies.read(request, requests.EmbedRequest, state.settings)
+    photo, vectors = await state.queue.run(service.embed, body.img)
+    return shown(serializers.embedded(photo, vectors, service.context.bundle))
+
+
+@router.post(
+    "/verify",
+    response_model=responses.VerifyAnswer,
+    openapi_extra=bodies.body_schema(requests.VerifyRequest),
+    summary="Are two photos of one person?",
+)
+async def verify(request: Request, service: Acting, state: State) -> Response:
+    """With several faces in a photo and no number given the answer is 409 `several_faces`;
+    its details hold every face and every pair's verdict."""
+    body = await bodies.read(request, requests.VerifyRequest, state.settings)
+    result = await state.queue.run(
+        service.verify,
+        body.img1,
+        body.img2,
+        target_fmr=body.target_fmr,
+        prior=body.prior,
+        face_a=body.face1,
+        face_b=body.face2,
+    )
+    if result.choice_needed:
+        raise SeveralFaces(
+            "There are several faces. Say which are meant with 'face1' and 'face2'.",
+            **serializers.choice(result),
+        )
+    state.metrics.verdicts.labels(result.verdict.decision).inc()
+    return shown(serializers.verified(result, service.context.bundle.name))
+
+
+@router.post(
+    "/search",
+    response_model=responses.SearchAnswer,
+    openapi_extra=bodies.body_schema(requests.SearchRequest),
+    summary="Who are the faces of this photo?",
+)
+async def search(request: Request, service: Acting, state: State) -> Response:
+    body = await bodies.read(request, requests.SearchRequest, state.settings)
+    result = await state.queue.run(
+        service.search, body.img, top=body.top, target_fpir=body.target_fpir, face=body.face
+    )
+    return shown(serializers.searched(result, service.context.bundle.name))
+
+
+@router.get("/model", response_model=responses.ModelAnswer, summary="The model in use")
+async def model(service: Acting, state: State) -> Response:
+    return shown(serializers.model(await state.queue.run(service.model_info)))
+
+
+@router.get(
+    "/calibration",
+    response_model=responses.CalibrationAnswer,
+    summary="The measured error rates in use",
+)
+async def calibration(service: Acting, state: State) -> Response:
+    return shown(serializers.calibration(await state.queue.run(service.calibration)))

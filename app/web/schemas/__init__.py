@@ -1,0 +1,1 @@
+"""What the REST API takes and gives, every field described."""

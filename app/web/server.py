@@ -1,0 +1,115 @@
+"""One process: the API, and the page at "/"."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from app.auth import KeyStore
+from app.settings import BadSetting, Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from app.service import FaceService
+
+
+def serve(settings: Settings, *, page: bool = True) -> None:
+    """Serve until interrupted.
+
+    Args:
+        settings: How the app runs.
+        page: Serve the page too, not just the API.
+
+    Raises:
+        BadSetting: The address is reachable from elsewhere and there are no keys, or the port
+            is taken.
+    """
+    check_access(settings)
+    listener = _listen(settings)
+    set_up_logging()
+    import uvicorn
+
+    from app.service import FaceService
+    from app.web.protocol import TimeoutProtocol
+
+    service = FaceService.open(settings)
+    try:
+        config = uvicorn.Config(
+            build(service, page=page),
+            http=TimeoutProtocol,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=settings.behind_proxy,
+            timeout_keep_alive=10,
+            timeout_graceful_shutdown=10,
+        )
+        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+        port = listener.getsockname()[1]
+        listener.listen(2048)
+        print(f"Ready at http://{shown}:{port} (API at /docs; Ctrl-C stops)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        service.close()
+
+
+def build(service: FaceService, *, page: bool = True) -> FastAPI:
+    """The web app for a service: the API and, unless told otherwise, the page."""
+    from app.web import api
+
+    app = api.create(service)
+    if page:
+        from app.ui.page import mount
+
+        mount(app, service, service.settings)
+    return app
+
+
+def check_access(settings: Settings) -> None:
+    """Refuse to serve beyond this machine without credentials.
+
+    Raises:
+        BadSetting: There are none.
+    """
+    if not settings.private and not KeyStore(settings.keys_file).keys():
+        raise BadSetting(
+            f"{settings.host} can be reached from other machines, through a proxy or directly, and "
+            "there is no key yet. Make one first: python -m app keys add NAME --scope admin"
+        )
+
+
+def set_up_logging() -> None:
+    """Log to standard error; every line carries the id of the request it belongs to."""
+    from app.web.errors import request_id
+
+    def name_request(record: logging.LogRecord) -> bool:
+        record.request_id = request_id.get()
+        return True
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(name_request)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)s [%(request_id)s] %(name)s: %(message)s")
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host.strip("[]"), settings.port))
+    except OSError as error:
+        listener.close()
+        raise BadSetting(
+            f"{settings.host}:{settings.port} cannot be served on ({error.strerror}). "
+            "Choose another with --host and --port."
+        ) from error
+    return listener

@@ -1,0 +1,1 @@
+"""Keys, and files encrypted with them."""

@@ -1,0 +1,1 @@
+"""Vector indexes: caches that follow the gallery."""

@@ -1,0 +1,1 @@
+"""FAISS, in this process."""

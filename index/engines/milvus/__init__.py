@@ -1,0 +1,1 @@
+"""Milvus, on a server."""

@@ -1,0 +1,138 @@
+"""Calls to a Milvus server that may be away: how long each is tried, and who waits for it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from model.errors import IndexUnavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+TIMEOUT = 20.0
+ASK_TIMEOUT = 10.0
+ASK_PATIENCE = 5.0
+"""Seconds after which a question people wait for is not asked again."""
+AWAY_SECONDS = 5.0
+"""How long such questions fail at once after one that was asked in vain."""
+
+
+class RetryingClient:
+    """Calls methods of a Milvus client by name.
+
+    Args:
+        client: A ``pymilvus.MilvusClient``.
+        uri: The server, for messages.
+    """
+
+    def __init__(self, client: Any, uri: str) -> None:
+        self._client = client
+        self._uri = uri
+        self._away = False
+        self._away_until = 0.0
+        self._probing = threading.Lock()
+
+    def write(self, method: str, *args: Any, **options: Any) -> Any:
+        """A write, or a read that belongs to one: tried for long, so that no work is lost."""
+        action = getattr(self._client, method)
+        return retry(lambda: action(*args, timeout=TIMEOUT, **options), self._uri)
+
+    def ask(self, method: str, *args: Any, **options: Any) -> Any:
+        """A read people wait for.
+
+        While the server is away one caller at a time finds out whether it is back, and the others
+        fail at once: threads that are shared with other work, such as comparing two photos, must
+        not all wait for it.
+        """
+        if not self._away:
+            return self._heard(method, *args, **options)
+        if time.monotonic() < self._away_until or not self._probing.acquire(blocking=False):
+            raise IndexUnavailable(
+                f"Milvus at {self._uri} did not answer a moment ago; try again soon."
+            )
+        try:
+            return self._heard(method, *args, **options)
+        finally:
+            self._probing.release()
+
+    def _heard(self, method: str, *args: Any, **options: Any) -> Any:
+        action = getattr(self._client, method)
+        try:
+            answer = retry(
+                lambda: action(*args, timeout=ASK_TIMEOUT, **options),
+                self._uri,
+                patience=ASK_PATIENCE,
+            )
+        except MilvusUnavailable:
+            self._away, self._away_until = True, time.monotonic() + AWAY_SECONDS
+            raise
+        except IndexUnavailable:
+            self._away = False  # a refusal is an answer
+            raise
+        self._away = False
+        return answer
+
+
+class MilvusUnavailable(IndexUnavailable):
+    """The server does not answer; a refusal is another :class:`IndexUnavailable`."""
+
+
+def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T:
+    """Calls a Milvus action again, after growing pauses, while the server is away.
+
+    Whatever is called this way may be repeated without harm.
+
+    Args:
+        action: What to call.
+        uri: The server, for messages.
+        patience: Seconds after which it is not called again.
+
+    Raises:
+        MilvusUnavailable: If the server stays away.
+        IndexUnavailable: If it refuses the action.
+    """
+    import grpc
+    from pymilvus.exceptions import MilvusException
+
+    pause, started = 0.5, time.monotonic()
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return action()
+        except (MilvusException, grpc.RpcError) as error:
+            text = str(error)
+            if not _passing(text):
+                raise IndexUnavailable(f"Milvus at {uri} refused the operation: {text}") from error
+            if attempt == ATTEMPTS or time.monotonic() - started > patience:
+                raise MilvusUnavailable(
+                    f"Milvus at {uri} does not answer ({text}). Start the server or check the "
+                    "address; enrollments are safe in the gallery, and `python -m index sync` "
+                    "brings the index up to date afterwards."
+                ) from error
+            log.info("Milvus at %s: %s; trying again in %.1f s", uri, text, pause)
+            time.sleep(pause)
+            pause *= 2
+    raise AssertionError("ATTEMPTS must be at least 1")
+
+
+def _passing(text: str) -> bool:
+    signs = (
+        "UNAVAILABLE",
+        "DEADLINE_EXCEEDED",
+        "Fail connecting",
+        "connect",
+        "not ready",
+        "timeout",
+        "no available",
+        "not healthy",
+        "channel",
+        "node offline",
+        "not online",
+    )
+    return any(sign.lower() in text.lower() for sign in signs)

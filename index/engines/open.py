@@ -1,0 +1,97 @@
+"""Choosing the engine of a gallery by its address, and opening it."""
+
+from __future__ import annotations
+
+import logging
+
+from index.engines.base import VectorIndex, foreign_index
+from index.engines.faiss import cache as faiss_cache
+from index.engines.faiss.cache import CACHE_FILE
+from index.engines.faiss.index import FaissIndex
+from index.engines.milvus.address import MilvusAddress
+from index.engines.milvus.index import MilvusIndex
+from index.engines.sync import belongs_elsewhere, catch_up
+from index.gallery import Gallery
+from model.errors import IndexUnavailable
+
+log = logging.getLogger(__name__)
+
+
+EMBEDDED = ("auto", "faiss")
+
+
+def place(url: str) -> tuple[str, ...]:
+    """Where the index at an address keeps its vectors: equal for all spellings of one index.
+
+    Raises:
+        ValueError: If it is not the address of an index.
+    """
+    return ("faiss",) if url in EMBEDDED else MilvusAddress.parse(url).place
+
+
+def open_index(
+    gallery: Gallery, url: str = "faiss", *, dimension: int | None = None, progress: bool = False
+) -> VectorIndex:
+    """Opens the index of a gallery and brings it up to date.
+
+    Args:
+        gallery: The source of truth.
+        url: ``faiss`` (or ``auto``) for an index in this process,
+            ``milvus://host:19530/collection`` for a server, ``milvus-lite:/path/file.db`` for
+            Milvus's embedded form. Milvus keeps the vectors of an encrypted gallery in the
+            clear; a warning says so.
+        dimension: Length of a vector; needed while the gallery is empty.
+        progress: Show a bar on the terminal when the index must be rebuilt.
+
+    Raises:
+        IndexUnavailable: If the engine is not installed, its server is away, or the collection
+            belongs to another gallery.
+    """
+    index = connect(gallery, url, dimension=dimension)
+    try:
+        catch_up(gallery, index, progress=progress)
+    except BaseException:
+        index.close()
+        raise
+    return index
+
+
+def connect(gallery: Gallery, url: str, *, dimension: int | None = None) -> VectorIndex:
+    """Opens an index as it is, be it behind or of another gallery; see :func:`open_index`."""
+    known = gallery.dimension()
+    if known and dimension and known != dimension:
+        raise ValueError(f"the gallery's vectors have {known} numbers, not {dimension}")
+    dimension = known or dimension
+    if not dimension:
+        raise ValueError("the gallery is empty: give the dimension of its future vectors")
+    if url in EMBEDDED:
+        index: VectorIndex = FaissIndex(dimension)
+        try:
+            faiss_cache.load(index, gallery.folder / CACHE_FILE, gallery.cache_key()[0])
+        except IndexUnavailable as error:
+            log.info("%s It is rebuilt from the gallery.", error)
+    else:
+        index = MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id)
+        if gallery.encrypted:
+            log.warning(
+                "The gallery is encrypted, but Milvus keeps a copy of its vectors unencrypted: "
+                "encrypt the disk of the server and the way to it."
+            )
+    return index
+
+
+def discard(gallery: Gallery, url: str) -> None:
+    """Deletes what an index keeps outside this process: its cache file or its collection.
+
+    Raises:
+        IndexUnavailable: If the collection belongs to another gallery.
+    """
+    if url in EMBEDDED:
+        (gallery.folder / CACHE_FILE).unlink(missing_ok=True)
+    else:
+        dimension = gallery.dimension() or 8
+        index = MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id)
+        if belongs_elsewhere(gallery, index.mark):
+            index.close()
+            raise foreign_index()
+        index.drop()

@@ -1,0 +1,166 @@
+"""Keeping an index in step with the gallery, and its cache file beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from tqdm import tqdm
+
+from index.engines.base import VectorIndex, foreign_index
+from index.engines.faiss import cache as faiss_cache
+from index.engines.faiss.cache import CACHE_FILE
+from index.engines.faiss.index import Content, FaissIndex
+from index.gallery import Gallery
+from index.types import Mark, Vectors
+
+
+def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
+    """Applies to the index what the gallery committed since the change it stands for.
+
+    An index of this gallery before it was restored from an older copy is rebuilt, and so is one
+    of another gallery unless it is shared.
+
+    Returns:
+        The number of changes applied; 0 when it was up to date.
+
+    Raises:
+        IndexUnavailable: If the index is shared and belongs to another gallery.
+    """
+    mark = index.mark
+    if mark is not None and mark == gallery.head():
+        return 0
+    if index.shared and belongs_elsewhere(gallery, mark):
+        raise foreign_index()
+    if mark is None or gallery.mark_at(mark.seq) != mark:
+        return rebuild(gallery, index, progress=progress)
+    applied = 0
+    while changes := gallery.changes_since(mark.seq):
+        last = {change.photo: change.operation for change in changes}
+        gone = [photo for photo, operation in last.items() if operation == "drop"]
+        if gone:
+            index.remove(np.array(gone, np.int64))
+        # A photo put here and dropped later in the log is not in the gallery any more.
+        present = gallery.vectors_of([p for p, operation in last.items() if operation == "put"])
+        if len(present):
+            index.add(present.ids, present.vectors, present.people)
+        mark = gallery.mark_at(changes[-1].seq)
+        index.advance(mark)
+        applied += len(changes)
+    return applied
+
+
+def belongs_elsewhere(gallery: Gallery, mark: Mark | None) -> bool:
+    return mark is not None and mark.gallery_id != gallery.gallery_id
+
+
+def take_over(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
+    """Catches up like :func:`catch_up`, and rebuilds an index that belongs to another gallery."""
+    fill = rebuild if belongs_elsewhere(gallery, index.mark) else catch_up
+    return fill(gallery, index, progress=progress)
+
+
+def rebuild(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
+    """Fills the index from the gallery alone, whoever had it; returns the number of vectors."""
+    head, total = gallery.head(), gallery.counts().photos
+    with tqdm(total=total, unit="photo", desc="index", disable=not (progress and total)) as bar:
+        index.rebuild(_counted(gallery.iter_embeddings(), bar), head)
+    # What changed during the walk is in the log after `head`.
+    catch_up(gallery, index)
+    return total
+
+
+def _counted(chunks: Iterable[Vectors], bar: tqdm) -> Iterator[Vectors]:
+    for chunk in chunks:
+        yield chunk
+        bar.update(len(chunk))
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of an index for a cache file, and the key to seal it with."""
+
+    content: Content
+    key: bytes
+
+
+def save_cache(gallery: Gallery, index: VectorIndex) -> bool:
+    """Saves an index of this process for the next start.
+
+    Returns:
+        False for an index that lives elsewhere and needs no file.
+    """
+    return write_cache(gallery, snapshot(gallery, index))
+
+
+def snapshot(gallery: Gallery, index: VectorIndex) -> Snapshot | None:
+    """What a cache file is to hold; None for an index that lives elsewhere and needs no file.
+
+    Nobody else may change the index meanwhile; later changes leave what was taken as it is.
+    """
+    if not isinstance(index, FaissIndex):
+        return None
+    # The key is read before the state: an erasure in between voids the file.
+    key, _ = gallery.cache_key()
+    catch_up(gallery, index)
+    return Snapshot(index.content(), key)
+
+
+def write_cache(gallery: Gallery, taken: Snapshot | None) -> bool:
+    """Writes the gallery's cache file; returns False when there is nothing to write."""
+    if taken is None:
+        return False
+    faiss_cache.save(taken.content, gallery.folder / CACHE_FILE, taken.key)
+    return True
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Whether an index holds exactly the gallery's photos.
+
+    Attributes:
+        photos: Number of photos in the gallery.
+        missing: Photo numbers the index lacked.
+        surplus: Ids in the index that are no photo of the gallery.
+    """
+
+    photos: int
+    missing: tuple[int, ...]
+    surplus: tuple[int, ...]
+
+    @property
+    def whole(self) -> bool:
+        return not self.missing and not self.surplus
+
+
+def compare(gallery: Gallery, index: VectorIndex) -> Agreement:
+    """Compares the ids of gallery and index."""
+    # The index first: what is enrolled and indexed in between is no surplus.
+    held = index.ids()
+    wanted = gallery.photo_ids()
+    return Agreement(
+        photos=len(wanted),
+        missing=tuple(np.setdiff1d(wanted, held).tolist()),
+        surplus=tuple(np.setdiff1d(held, wanted).tolist()),
+    )
+
+
+def repair(gallery: Gallery, index: VectorIndex) -> Agreement:
+    """Catches up, then adds what is missing and removes what should not be there.
+
+    Returns:
+        What was found wrong before the repair.
+    """
+    catch_up(gallery, index)
+    found = compare(gallery, index)
+    # A gallery restored from an older copy gives numbers the index still holds to new photos.
+    known = gallery.owners(found.surplus)
+    gone = [number for number in found.surplus if number not in known]
+    if gone:
+        index.remove(np.array(gone, np.int64))
+    for start in range(0, len(found.missing), 1000):
+        rows = gallery.vectors_of(found.missing[start : start + 1000])
+        if len(rows):
+            index.add(rows.ids, rows.vectors, rows.people)
+    return found

@@ -1,0 +1,227 @@
+"""The enrollment guard: what should make one hesitate before a photo is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from index.crypto.keys import name_key
+from index.search import PeopleSearch, ThresholdRule
+from index.types import NewPhoto
+from model.errors import EnrollmentConflict
+
+_SAME_FACE = 0.999
+"""Cosine from which two faces of one file are one face. Stored vectors are rounded to float16,
+which costs less than 1e-6, and two engines of one model may differ by 1e-4; two people in a group
+photo, even twins, are far below."""
+
+FindingCode = Literal["same_photo", "other_name", "already_enrolled", "outlier", "poor_quality"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason to hesitate.
+
+    Attributes:
+        code: ``same_photo``: this very face of this very file is stored already, or given twice.
+            ``other_name``: the face matches somebody with another name.
+            ``already_enrolled``: the face matches a record with the same name.
+            ``outlier``: the face does not look like the person's other photos.
+            ``poor_quality``: the face is too poor to be trusted.
+        photo: Position of the photo among those given, from 0.
+        message: A sentence for people.
+        score: The similarity or quality that was measured, if there is one.
+        limit: What it was compared with.
+        person_id: Whom the photo or face belongs to, if that is known.
+        name: That person's name.
+    """
+
+    code: FindingCode
+    photo: int
+    message: str
+    score: float | None = None
+    limit: float | None = None
+    person_id: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class EnrollmentReport:
+    """Everything the guard found."""
+
+    findings: tuple[Finding, ...]
+
+    def blocking(self, accept: Collection[str] = ()) -> tuple[Finding, ...]:
+        """Findings whose code the caller does not accept.
+
+        Raises:
+            ValueError: If ``accept`` names a code that does not exist.
+        """
+        if unknown := set(accept) - set(get_args(FindingCode)):
+            raise ValueError(f"accept may name {get_args(FindingCode)}, got also {sorted(unknown)}")
+        return tuple(finding for finding in self.findings if finding.code not in accept)
+
+    def require(self, accept: Collection[str] = ()) -> None:
+        """Lets pass what is accepted.
+
+        Raises:
+            EnrollmentConflict: If anything else was found; its details hold the findings.
+        """
+        if blocking := self.blocking(accept):
+            raise EnrollmentConflict(
+                " ".join(finding.message for finding in blocking),
+                findings=[asdict(finding) for finding in blocking],
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class EnrollmentChecks:
+    """Checks photos before they are stored.
+
+    Run it inside ``gallery.batch()`` together with the enrollment, and no other process can
+    commit in between.
+
+    Args:
+        search: The people there are.
+        conflict: Calibrated score at which two faces count as one person.
+        outlier: Score below which two photos count as different people.
+        min_quality: Quality score below which a face is poor.
+    """
+
+    def __init__(
+        self,
+        search: PeopleSearch,
+        *,
+        conflict: ThresholdRule,
+        outlier: float,
+        min_quality: float = 0.0,
+    ) -> None:
+        self._search = search
+        self._conflict = conflict
+        self._outlier = outlier
+        self._min_quality = min_quality
+
+    def check(
+        self, photos: Sequence[NewPhoto], *, name: str = "", person_id: str | None = None
+    ) -> EnrollmentReport:
+        """Looks at photos on their way to a new or an existing person.
+
+        Args:
+            photos: The photos.
+            name: The name they are meant for.
+            person_id: The person they are to be added to, or None for a new one.
+        """
+        findings = [
+            *self._same_photos(photos),
+            *self._poor(photos),
+            *self._conflicts(photos, name, person_id),
+            *self._outliers(photos, person_id),
+        ]
+        return EnrollmentReport(tuple(sorted(findings, key=lambda finding: finding.photo)))
+
+    def _same_photos(self, photos: Sequence[NewPhoto]) -> list[Finding]:
+        findings = []
+        gallery = self._search.gallery
+        for position, photo in enumerate(photos):
+            stored = gallery.photos_with_hash(photo.content_hash)
+            rows = gallery.vectors_of([int(each.id) for each in stored], committed=False)
+            same = np.flatnonzero(_same_face(rows.vectors, photo))
+            earlier = [
+                other.embedding.vector
+                for other in photos[:position]
+                if other.content_hash == photo.content_hash
+            ]
+            if len(same):
+                owner = gallery.get(rows.people[same[0]])
+                message = f"{_label(photo, position)} is stored already, for {owner.name}."
+                finding = Finding(
+                    "same_photo", position, message, person_id=owner.id, name=owner.name
+                )
+                findings.append(finding)
+            elif _same_face(earlier, photo).any():
+                message = f"{_label(photo, position)} is given twice."
+                findings.append(Finding("same_photo", position, message))
+        return findings
+
+    def _poor(self, photos: Sequence[NewPhoto]) -> list[Finding]:
+        return [
+            Finding(
+                "poor_quality",
+                position,
+                f"{_label(photo, position)} is of poor quality ({photo.quality:.2f}, at least "
+                f"{self._min_quality:.2f} is asked for).",
+                score=photo.quality,
+                limit=self._min_quality,
+            )
+            for position, photo in enumerate(photos)
+            if photo.quality is not None and photo.quality < self._min_quality
+        ]
+
+    def _conflicts(
+        self, photos: Sequence[NewPhoto], name: str, person_id: str | None
+    ) -> list[Finding]:
+        findings = []
+        results = self._search.search_many(
+            [photo.embedding for photo in photos], k=3, threshold=self._conflict, fusion="max"
+        )
+        for position, (photo, result) in enumerate(zip(photos, results, strict=True)):
+            others = [match for match in result.matches if match.person_id != person_id]
+            if not others:
+                continue
+            match = others[0]
+            same_name = bool(name) and name_key(match.name) == name_key(name)
+            verb = "is enrolled already as" if same_name else "looks like"
+            findings.append(
+                Finding(
+                    "already_enrolled" if same_name else "other_name",
+                    position,
+                    f"The face in {_label(photo, position)} {verb} {match.name} "
+                    f"(score {match.score:.3f}, limit {result.threshold:.3f}).",
+                    score=match.score,
+                    limit=result.threshold,
+                    person_id=match.person_id,
+                    name=match.name,
+                )
+            )
+        return findings
+
+    def _outliers(self, photos: Sequence[NewPhoto], person_id: str | None) -> list[Finding]:
+        new = [np.asarray(photo.embedding.vector, np.float32) for photo in photos]
+        stored = self._search.gallery.vectors_of_people([person_id] if person_id else [])
+        everything = np.array(new + [row.astype(np.float32) for row in stored.vectors])
+        if len(everything) < 2:
+            return []
+        findings = []
+        for position, photo in enumerate(photos):
+            others = np.delete(everything, position, axis=0) @ everything[position]
+            # The median stands even if a few of the others are wrong themselves.
+            score = float(np.median(others))
+            if score < self._outlier:
+                findings.append(
+                    Finding(
+                        "outlier",
+                        position,
+                        f"{_label(photo, position)} does not look like the person's other "
+                        f"photos (score {score:.3f}, limit {self._outlier:.3f}).",
+                        score=score,
+                        limit=self._outlier,
+                        person_id=person_id,
+                    )
+                )
+        return findings
+
+
+def _same_face(vectors: Sequence[np.ndarray], photo: NewPhoto) -> np.ndarray:
+    """Which of some vectors stand for the very face of a photo, bool ``(n,)``."""
+    new = np.asarray(photo.embedding.vector, np.float32)
+    rows = np.asarray(vectors, np.float32).reshape(len(vectors), len(new))
+    return rows @ new > _SAME_FACE
+
+
+def _label(photo: NewPhoto, position: int) -> str:
+    return photo.source_name or f"photo {position + 1}"

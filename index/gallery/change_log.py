@@ -1,0 +1,148 @@
+"""What an index reads from the gallery: the change log and the vectors behind it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from index.crypto.keys import unseal
+from index.gallery import meta
+from index.gallery.meta import GalleryMeta
+from index.gallery.sqlite import Database
+from index.types import Change, Mark, Vectors
+
+_VECTOR = (
+    "SELECT embeddings.photo, people.id, embeddings.vector, secrets.value FROM embeddings "
+    "JOIN photos ON photos.id = embeddings.photo "
+    "JOIN people ON people.number = photos.person "
+    "JOIN secrets ON secrets.id = photos.secret "
+)
+
+
+class ChangeLog:
+    """The committed state of a gallery, as an index in this process or another follows it."""
+
+    def __init__(self, folder: Path, database: Database, facts: GalleryMeta) -> None:
+        self.folder = folder
+        self._db = database
+        self._facts = facts
+
+    @property
+    def gallery_id(self) -> str:
+        return self._facts.gallery_id
+
+    @property
+    def model_id(self) -> str:
+        return self._facts.model_id
+
+    @property
+    def encrypted(self) -> bool:
+        return self._facts.vault.encrypted
+
+    def head(self) -> Mark:
+        """The last committed change."""
+        with self._db.read(committed=True) as connection:
+            return self._head(connection)
+
+    def mark_at(self, seq: int) -> Mark | None:
+        """The mark of a past change, or None if the log has no such number."""
+        if seq == 0:
+            return Mark(self.gallery_id, 0, 0)
+        with self._db.read(committed=True) as connection:
+            row = connection.execute("SELECT token FROM changes WHERE seq = ?", (seq,)).fetchone()
+        return None if row is None else Mark(self.gallery_id, seq, row[0])
+
+    def changes_since(self, seq: int, limit: int = 10_000) -> list[Change]:
+        """Committed changes after ``seq``, oldest first."""
+        with self._db.read(committed=True) as connection:
+            found = connection.execute(
+                "SELECT seq, operation, photo FROM changes WHERE seq > ? ORDER BY seq LIMIT ?",
+                (seq, limit),
+            ).fetchall()
+        return [Change(*row) for row in found]
+
+    def cache_key(self) -> tuple[bytes, Mark]:
+        """The key for an index cache, and the change the cache must include.
+
+        An erasure replaces the key, so a cache written without it can never be opened again.
+        """
+        with self._db.read(committed=True) as connection:
+            return meta.cache_key(connection, self._facts), self._head(connection)
+
+    def vectors_of(self, photos: Sequence[int], *, committed: bool = True) -> Vectors:
+        """Embeddings of those photo numbers that exist, ascending.
+
+        Args:
+            photos: The numbers.
+            committed: Inside a write, leave out what it has not committed yet.
+        """
+        with self._db.read(committed=committed) as connection:
+            found = connection.execute(
+                _VECTOR + "WHERE embeddings.photo IN (SELECT value FROM json_each(?)) "
+                "ORDER BY embeddings.photo",
+                (json.dumps([int(number) for number in photos]),),
+            ).fetchall()
+        return self._vectors(found)
+
+    def vectors_of_people(self, person_ids: Sequence[str]) -> Vectors:
+        """Committed embeddings of all photos of these people."""
+        with self._db.read(committed=True) as connection:
+            found = connection.execute(
+                _VECTOR + "WHERE people.id IN (SELECT value FROM json_each(?)) "
+                "ORDER BY embeddings.photo",
+                (json.dumps(list(person_ids)),),
+            ).fetchall()
+        return self._vectors(found)
+
+    def owners(self, photos: Sequence[int]) -> dict[int, str]:
+        """Person ids by photo number, for those photos that exist."""
+        with self._db.read(committed=True) as connection:
+            return dict(
+                connection.execute(
+                    "SELECT photos.id, people.id FROM photos "
+                    "JOIN people ON people.number = photos.person "
+                    "WHERE photos.id IN (SELECT value FROM json_each(?))",
+                    (json.dumps([int(number) for number in photos]),),
+                )
+            )
+
+    def photo_ids(self) -> np.ndarray:
+        """Numbers of all committed photos, int64, ascending."""
+        with self._db.read(committed=True) as connection:
+            found = connection.execute("SELECT photo FROM embeddings ORDER BY photo")
+            return np.fromiter((number for (number,) in found), np.int64)
+
+    def iter_embeddings(self, chunk: int = 4096) -> Iterator[Vectors]:
+        """All committed embeddings in ascending photo number.
+
+        Each chunk is a short read of its own, so a long walk never holds up an erasure; changes
+        made meanwhile are in the log after the :meth:`head` taken before the walk.
+        """
+        last = 0
+        while True:
+            with self._db.read(committed=True) as connection:
+                found = connection.execute(
+                    _VECTOR + "WHERE embeddings.photo > ? ORDER BY embeddings.photo LIMIT ?",
+                    (last, chunk),
+                ).fetchall()
+            if not found:
+                return
+            last = found[-1][0]
+            yield self._vectors(found)
+
+    def _head(self, connection: sqlite3.Connection) -> Mark:
+        row = connection.execute("SELECT seq, token FROM changes ORDER BY seq DESC LIMIT 1")
+        return Mark(self.gallery_id, *(row.fetchone() or (0, 0)))
+
+    def _vectors(self, found: list[tuple]) -> Vectors:
+        vault = self._facts.vault
+        plain = b"".join(unseal(vault.open(row[3]), row[2], b"embedding") for row in found)
+        return Vectors(
+            ids=np.fromiter((row[0] for row in found), np.int64, len(found)),
+            people=[row[1] for row in found],
+            vectors=np.frombuffer(plain, "<f2").reshape(len(found), -1 if found else 0),
+        )

@@ -1,0 +1,290 @@
+"""A gallery as one portable file: a zip archive of plain formats with checksums.
+
+Members: ``people.jsonl``, ``photos.jsonl`` (row ``i`` belongs to row ``i`` of the embeddings),
+``embeddings.npy`` (float16), ``thumbnails/<i>`` and ``manifest.json`` with the SHA-256 of every
+member. For an encrypted gallery the whole archive is sealed with the gallery key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import sqlite3
+import time
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from index.crypto.encrypted_file import EncryptedReader, EncryptedWriter, is_encrypted
+from index.types import NewPhoto
+from model.errors import BundleMismatch, GalleryError, WrongKey
+from model.types import Embedding
+
+if TYPE_CHECKING:
+    from index.gallery import Gallery
+
+FORMAT = "face-gallery"
+VERSION = 2
+
+_CLOCKS_APART = 24 * 3600.0
+"""Seconds by which the clock of the machine that exported may be ahead of this one's."""
+
+_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+_UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
+               RuntimeError, TypeError, ValueError, sqlite3.Error, zipfile.BadZipFile)  # fmt: skip
+"""What reading a file raises that someone made to do harm: every field may be of any type."""
+
+
+def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
+    """Exports a gallery; the file appears under its name only when it is whole.
+
+    Args:
+        gallery: What to export. It must not change meanwhile: the export holds its write lock.
+        path: The file to write.
+        key: Seals the file, or None.
+
+    Raises:
+        GalleryError: If the file cannot be written there.
+    """
+    try:
+        _write_whole(gallery, path, key)
+    except OSError as error:
+        raise GalleryError(
+            f"The export {path} cannot be written: {error.strerror or error}. Choose a folder "
+            "that you may write to, on a disk with room for it."
+        ) from error
+    return path
+
+
+def _write_whole(gallery: Gallery, path: Path, key: bytes | None) -> None:
+    partial = path.with_name(path.name + ".part")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if key is None:
+                _write_archive(gallery, file)
+            else:
+                with EncryptedWriter(file, key) as stream:
+                    _write_archive(gallery, stream)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None:
+    with gallery.batch(), zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        counts, dimension = gallery.counts(), gallery.dimension() or 0
+        sums: dict[str, str] = {}
+
+        def member(name: str, parts: Iterable[bytes]) -> None:
+            digest = hashlib.sha256()
+            with archive.open(name, "w", force_zip64=True) as target:
+                for part in parts:
+                    digest.update(part)
+                    target.write(part)
+            sums[name] = digest.hexdigest()
+
+        member("people.jsonl", _people_lines(gallery))
+        member("photos.jsonl", _photo_lines(gallery))
+        member("embeddings.npy", _embedding_bytes(gallery, counts.photos, dimension))
+        for row, number in enumerate(gallery.photo_ids()):
+            image = gallery.thumbnail(str(number))
+            if image is not None:
+                member(f"thumbnails/{row}", [image])
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "gallery_id": gallery.gallery_id,
+            "model_id": gallery.model_id,
+            "dimension": dimension,
+            "people": counts.people,
+            "photos": counts.photos,
+            "sha256": sums,
+        }
+        archive.writestr("manifest.json", json.dumps(manifest, indent=1))
+
+
+def _people_lines(gallery: Gallery) -> Iterator[bytes]:
+    for person in gallery.iter_people():
+        fields = ("id", "name", "metadata", "consent", "created", "updated")
+        line = json.dumps({name: getattr(person, name) for name in fields}, ensure_ascii=False)
+        yield line.encode() + b"\n"
+
+
+def _photo_lines(gallery: Gallery) -> Iterator[bytes]:
+    numbers = gallery.photo_ids().tolist()
+    for start in range(0, len(numbers), 4096):
+        for photo in gallery.photos_by_number(numbers[start : start + 4096]):
+            fields = ("person_id", "content_hash", "quality", "source_name", "note", "created")
+            line = json.dumps({name: getattr(photo, name) for name in fields}, ensure_ascii=False)
+            yield line.encode() + b"\n"
+
+
+def _embedding_bytes(gallery: Gallery, count: int, dimension: int) -> Iterator[bytes]:
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<f2", "fortran_order": False, "shape": (count, dimension)}
+    )
+    yield head.getvalue()
+    for chunk in gallery.iter_embeddings():
+        yield chunk.vectors.tobytes()
+
+
+def read(
+    gallery: Gallery,
+    path: Path,
+    key: bytes | None,
+    existing: str = "error",
+    *,
+    thumbnails: bool = True,
+) -> int:
+    """Imports an exported file; nothing is stored unless all of it is.
+
+    Args:
+        gallery: Where to add the people.
+        path: The exported file.
+        key: The gallery key, needed when the file is sealed.
+        existing: ``error`` or ``skip`` for people whose id is here already.
+        thumbnails: Store the thumbnails of the file; False leaves them all out.
+
+    Returns:
+        The number of people added.
+
+    Raises:
+        GalleryError: If the file is damaged, or a person is here already.
+        BundleMismatch: If it holds embeddings of another model.
+        WrongKey: If it is sealed and the key does not open it.
+    """
+    if existing not in ("error", "skip"):
+        raise ValueError(f"existing must be 'error' or 'skip', got {existing!r}")
+    try:
+        with _opened(path, key) as archive:
+            manifest = _verify(archive, path.name)
+            if manifest["model_id"] != gallery.model_id:
+                raise BundleMismatch(
+                    f"The export {path.name} holds embeddings of the model {manifest['model_id']}, "
+                    f"the gallery those of {gallery.model_id}.",
+                    gallery=gallery.model_id,
+                    model=manifest["model_id"],
+                )
+            pictures = set(archive.namelist()) if thumbnails else set()
+            return _import(gallery, archive, manifest, path.name, existing, pictures)
+    except _UNREADABLE as error:
+        raise GalleryError(f"The export {path.name} cannot be read: {error}.") from error
+
+
+@contextmanager
+def _opened(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
+    with open(path, "rb") as file:
+        if not is_encrypted(path):
+            yield zipfile.ZipFile(file)
+        elif key is None:
+            raise WrongKey(f"The export {path.name} is encrypted; open the gallery with its key.")
+        else:
+            yield zipfile.ZipFile(io.BufferedReader(EncryptedReader(file, key), 1 << 20))
+
+
+def _verify(archive: zipfile.ZipFile, file: str) -> dict:
+    """Checks every member against the manifest before anything is used."""
+    members = archive.infolist()
+    stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    # What is stored as it is, side by side, cannot unfold to more than was sent.
+    if not stored or sum(member.file_size for member in members) > archive.start_dir:
+        raise GalleryError(f"The export {file} was packed by another program; use the original.")
+    manifest = json.loads(archive.read("manifest.json"))
+    if manifest["format"] != FORMAT or manifest["version"] > VERSION:
+        raise GalleryError(f"The export {file} was written by a newer program; use that one.")
+    names = set(archive.namelist()) - {"manifest.json"}
+    if names != set(manifest["sha256"]):
+        raise GalleryError(f"The export {file} is damaged: its list of contents does not fit.")
+    for name, wanted in manifest["sha256"].items():
+        with archive.open(name) as member:
+            if hashlib.file_digest(member, "sha256").hexdigest() != wanted:
+                raise GalleryError(f"The export {file} is damaged: {name} has a wrong checksum.")
+    return manifest
+
+
+def _is_date(value: object) -> bool:
+    """Whether a value is a moment of the past, or None: version 1 had no dates."""
+    if value is None:
+        return True
+    # JSON knows NaN and infinity here; both fail the comparison.
+    return type(value) in (int, float) and 0 <= value <= time.time() + _CLOCKS_APART
+
+
+def _checked_person(person: dict) -> dict:
+    texts = isinstance(person["name"], str) and isinstance(person["consent"], str)
+    dates = _is_date(person.get("created")) and _is_date(person.get("updated"))
+    kinds = texts and dates and isinstance(person["metadata"], dict)
+    if not kinds or not _ID.fullmatch(person["id"]):
+        raise ValueError(f"the record {person!r:.100} is not a person's")
+    return person
+
+
+def _checked_photo(photo: dict) -> dict:
+    # Version 1 had no notes.
+    texts = (photo["content_hash"], photo["source_name"], photo.get("note", ""))
+    quality = photo["quality"]
+    kinds = all(isinstance(text, str) for text in texts) and _is_date(photo.get("created"))
+    if not kinds or not (quality is None or 0 <= quality <= 1):
+        raise ValueError(f"the record {photo!r:.100} is not a photo's")
+    return photo
+
+
+def _import(
+    gallery: Gallery,
+    archive: zipfile.ZipFile,
+    manifest: dict,
+    file: str,
+    existing: str,
+    pictures: set[str],
+) -> int:
+    rows_of: dict[str, list[tuple[int, dict]]] = {}
+    with archive.open("photos.jsonl") as lines:
+        for row, line in enumerate(lines):
+            photo = _checked_photo(json.loads(line))
+            rows_of.setdefault(photo.pop("person_id"), []).append((row, photo))
+    with archive.open("embeddings.npy") as member:
+        vectors = np.lib.format.read_array(member, allow_pickle=False)
+    added = 0
+    with gallery.batch(), archive.open("people.jsonl") as lines:
+        for line in lines:
+            person = _checked_person(json.loads(line))
+            if gallery.get_many([person["id"]]):
+                if existing == "skip":
+                    continue
+                raise GalleryError(
+                    f"{person['name']} of the export {file} is in the gallery already. "
+                    "Choose to leave people who are here as they are, and import again."
+                )
+            photos = [
+                NewPhoto(
+                    Embedding(vectors[row].astype(np.float32), manifest["model_id"]),
+                    thumbnail=archive.read(name)
+                    if (name := f"thumbnails/{row}") in pictures
+                    else None,
+                    **photo,
+                )
+                for row, photo in rows_of.get(person["id"], [])
+            ]
+            gallery.enroll(
+                person["name"],
+                photos,
+                person["metadata"],
+                person["consent"],
+                person_id=person["id"],
+                created=person.get("created"),
+                updated=person.get("updated"),
+            )
+            added += 1
+    return added

@@ -1,0 +1,291 @@
+"""The gallery: people, photos and embeddings in one SQLite file. The source of truth."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from index.gallery import export, meta, writes
+from index.gallery.queries import GalleryQueries
+from index.gallery.sqlite import Database
+from index.types import Erased, NewPhoto, Person, usable_name
+from model.errors import BundleMismatch, GalleryError, UnknownPerson
+
+DATABASE_FILE = "gallery.sqlite"
+CACHE_PATTERN = "index.cache*"
+
+
+class Gallery(GalleryQueries):
+    """People kept durably. Make one with :meth:`open`.
+
+    When a method returns, what it did is on disk. All methods may be called from any thread;
+    several processes may read while one writes.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        *,
+        model_id: str | None = None,
+        key: bytes | None = None,
+        dimension: int | None = None,
+    ) -> Gallery:
+        """Opens the gallery in a folder, or starts a new one there.
+
+        Args:
+            folder: The data folder; created if it is missing.
+            model_id: The model whose embeddings it holds. Needed to start a gallery; for an
+                existing one, None accepts whatever model it was made with.
+            key: 32 bytes that encrypt names, embeddings and thumbnails at rest, or None.
+            dimension: Length of the model's vectors; no other is accepted from then on. None
+                leaves that to the first photo, which may come from somebody else's file.
+
+        Raises:
+            BundleMismatch: If the gallery belongs to another model, or its vectors have another
+                length.
+            WrongKey: If the key is missing, wrong, or not expected.
+            GalleryUnavailable: If the file is locked, damaged or cannot be written.
+            GalleryError: If it was written by a newer program.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = Database(folder / DATABASE_FILE)
+        try:
+            facts = meta.establish(database, model_id, key, dimension)
+        except BaseException:
+            database.close()
+            raise
+        gallery = cls(folder, database, facts)
+        gallery._finish_erasure()
+        return gallery
+
+    def close(self) -> None:
+        """Releases the database. The gallery must not be used afterwards."""
+        self._db.close()
+
+    def __enter__(self) -> Gallery:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Joins the writes of this thread into one commit, undone as a whole if it raises.
+
+        Other writers wait until it ends, so a check made inside still holds at the commit.
+        """
+        with self._db.write():
+            yield
+        if not self._db.writing:
+            self._finish_erasure()
+
+    def enroll(
+        self,
+        name: str,
+        photos: Sequence[NewPhoto],
+        metadata: dict[str, Any] | None = None,
+        consent: str = "",
+        *,
+        person_id: str | None = None,
+        created: float | None = None,
+        updated: float | None = None,
+    ) -> Person:
+        """Adds a person with their photos, all or nothing.
+
+        Args:
+            name: The name to show; need not be unique.
+            photos: Their photos. A person without any is kept, but no search finds them.
+            metadata: JSON-serialisable facts to keep beside the name.
+            consent: How and when the person agreed.
+            person_id: An id to use instead of a fresh random one.
+            created: When the person was first enrolled, in seconds since the epoch; None for now.
+            updated: When the record last changed; None for now.
+
+        Raises:
+            BundleMismatch: If an embedding comes from another model.
+            GalleryError: If ``person_id`` is taken.
+        """
+        name = usable_name(name)
+        person_id = person_id or uuid.uuid4().hex
+        vectors = [self._checked(photo) for photo in photos]
+        now = time.time()
+        with self._db.write() as connection:
+            if writes.person_number(connection, person_id) is not None:
+                raise GalleryError(f"There is already a person with the id {person_id}.")
+            number = writes.insert_person(
+                connection,
+                self._facts,
+                person_id,
+                name,
+                metadata or {},
+                consent,
+                now if created is None else created,
+                now if updated is None else updated,
+            )
+            writes.insert_photos(connection, self._facts, number, photos, vectors, now)
+            return self.get(person_id)
+
+    def add_photos(self, person_id: str, photos: Sequence[NewPhoto]) -> Person:
+        """Adds photos to a person, all or nothing."""
+        vectors = [self._checked(photo) for photo in photos]
+        now = time.time()
+        with self._db.write() as connection:
+            number = self._number(connection, person_id)
+            writes.insert_photos(connection, self._facts, number, photos, vectors, now)
+            writes.touch(connection, number, now)
+            return self.get(person_id)
+
+    def rename(self, person_id: str, name: str) -> Person:
+        """Gives a person another name."""
+        return self.update(person_id, name=name)
+
+    def update(
+        self,
+        person_id: str,
+        *,
+        name: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        consent: str | None = None,
+    ) -> Person:
+        """Replaces those of name, metadata and consent that are given, and erases the old ones."""
+        with self._db.write() as connection:
+            number = self._number(connection, person_id)
+            person = self.get(person_id)
+            writes.update_person(
+                connection,
+                self._facts,
+                number,
+                person.name if name is None else usable_name(name),
+                person.metadata if metadata is None else metadata,
+                person.consent if consent is None else consent,
+                time.time(),
+            )
+            meta.begin_log_erasure(connection)
+            person = self.get(person_id)
+        self._finish_erasure()
+        return person
+
+    def merge(self, keep_id: str, gone_id: str) -> Person:
+        """Moves all photos of ``gone_id`` to ``keep_id`` and erases the emptied person.
+
+        Name, metadata and consent of ``keep_id`` stay.
+        """
+        if keep_id == gone_id:
+            raise ValueError(f"cannot merge the person {keep_id} with itself")
+        with self._db.write() as connection:
+            keep = self._number(connection, keep_id)
+            gone = self._number(connection, gone_id)
+            writes.move_photos(connection, gone, keep)
+            writes.delete_person(connection, gone)
+            writes.touch(connection, keep, time.time())
+            meta.begin_erasure(connection, self._facts)
+            person = self.get(keep_id)
+        self._finish_erasure()
+        return person
+
+    def remove_photo(self, photo_id: str) -> Erased:
+        """Erases one photo: its record, embedding and thumbnail."""
+        with self._db.write() as connection:
+            owner = writes.photo_owner(connection, photo_id)
+            if owner is None:
+                raise UnknownPerson(f"No photo with the id {photo_id} is in the gallery.")
+            number, person_id = owner
+            thumbnails = writes.delete_photos(connection, [int(photo_id)])
+            writes.touch(connection, number, time.time())
+            meta.begin_erasure(connection, self._facts)
+        files, complete = self._finish_erasure()
+        return Erased(person_id, 0, 1, thumbnails, files, complete)
+
+    def forget(self, person_id: str) -> Erased:
+        """Erases a person: name, metadata, consent, photos, embeddings, thumbnails.
+
+        The secrets that open the person's records are overwritten in the database file, the
+        write-ahead log is emptied and index cache files are deleted; an index notices at its
+        next use and saves a new cache without the person.
+        """
+        with self._db.write() as connection:
+            number = self._number(connection, person_id)
+            photos = writes.photo_numbers(connection, number)
+            thumbnails = writes.delete_photos(connection, photos)
+            writes.delete_person(connection, number)
+            meta.begin_erasure(connection, self._facts)
+        files, complete = self._finish_erasure()
+        return Erased(person_id, 1, len(photos), thumbnails, files, complete)
+
+    def export(self, path: str | Path, *, plain: bool = False) -> Path:
+        """Writes everything into one portable, checksummed file.
+
+        Args:
+            path: The file to write.
+            plain: Leave the file unencrypted although the gallery is encrypted.
+
+        Raises:
+            GalleryError: If the file cannot be written there.
+        """
+        if self._db.writing:
+            raise ValueError("export must not be called inside a batch")
+        return export.write(self, Path(path), None if plain else self._facts.vault.master)
+
+    def import_(self, path: str | Path, *, existing: str = "error", thumbnails: bool = True) -> int:
+        """Adds everyone from an exported file, all or nothing.
+
+        Args:
+            path: A file :meth:`export` wrote.
+            existing: ``error`` or ``skip``: what to do with people whose id is here already.
+            thumbnails: Store the thumbnails of the file; False leaves them all out.
+
+        Returns:
+            The number of people added.
+        """
+        key = self._facts.vault.master
+        return export.read(self, Path(path), key, existing, thumbnails=thumbnails)
+
+    def _checked(self, photo: NewPhoto) -> np.ndarray:
+        """The photo's vector as stored (float16), after checking that it may be."""
+        if photo.embedding.model_id != self.model_id:
+            raise BundleMismatch(
+                f"The photo {photo.source_name or photo.content_hash} was embedded by the model "
+                f"{photo.embedding.model_id}, the gallery holds embeddings of {self.model_id}.",
+                gallery=self.model_id,
+                model=photo.embedding.model_id,
+            )
+        vector = np.asarray(photo.embedding.vector, np.float32)
+        norm = float(np.linalg.norm(vector))
+        if vector.ndim != 1 or not abs(norm - 1) < 1e-2:
+            raise ValueError(
+                f"an embedding is a unit vector of shape (D,), got shape {vector.shape} and "
+                f"length {norm:.4g}"
+            )
+        return vector.astype("<f2")
+
+    def _finish_erasure(self) -> tuple[tuple[str, ...], bool]:
+        """Deletes voided cache files and empties the log, if an erasure is waiting for that."""
+        if self._db.writing:
+            return (), False
+        with self._db.read() as connection:
+            waiting = meta.waiting_erasures(connection)
+        if not waiting:
+            return (), True
+        caches = self.folder.glob(CACHE_PATTERN) if meta.CACHE_MARK in waiting else ()
+        files = tuple(sorted(path.name for path in caches))
+        for name in files:
+            (self.folder / name).unlink(missing_ok=True)
+        complete = self._db.truncate_log()
+        if complete:
+            with self._db.write() as connection:
+                meta.end_erasures(connection, waiting)
+        return files, complete

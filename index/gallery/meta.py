@@ -1,0 +1,208 @@
+"""What a gallery file says about itself: its id, its model, its keys."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from dataclasses import dataclass
+
+from index.crypto.keys import Vault, seal, unseal
+from index.gallery.sqlite import Database
+from model.errors import BundleMismatch, GalleryError, WrongKey
+
+_PROOF = b"the key of this gallery"
+
+CACHE_MARK = "erasure"
+"""Where an erasure is noted until voided cache files are deleted and the log is empty."""
+
+LOG_MARK = "log_erasure"
+"""The same for one that only the log has to forget."""
+
+Marks = dict[str, str | int | bytes | None]
+
+
+@dataclass(frozen=True)
+class GalleryMeta:
+    """Fixed facts of an open gallery.
+
+    Attributes:
+        gallery_id: Random id given at creation.
+        model_id: The model whose embeddings it holds.
+        vault: Opens the secrets of people and photos.
+        tag_key: Key of the fingerprints by which names and photos are looked up.
+        cache_slot: The secret that seals index cache files.
+    """
+
+    gallery_id: str
+    model_id: str
+    vault: Vault
+    tag_key: bytes
+    cache_slot: int
+
+
+def establish(
+    database: Database,
+    model_id: str | None,
+    key: bytes | None,
+    dimension: int | None = None,
+) -> GalleryMeta:
+    """Reads the facts of a gallery, or writes them into a new one.
+
+    Raises:
+        BundleMismatch: If the gallery belongs to another model, or ``dimension`` is given and its
+            vectors have another length.
+        WrongKey: If the key is missing, wrong, or not expected.
+        GalleryError: If the gallery is new and no model was named.
+    """
+    with database.read() as connection:
+        known = read_meta(connection, "gallery_id")
+    if known is None:
+        with database.write() as connection:
+            if read_meta(connection, "gallery_id") is None:
+                _create(connection, database, model_id, Vault(key))
+    with database.read() as connection:
+        facts = _recognise(connection, database, model_id, key)
+        stored = read_meta(connection, "dimension")
+    if dimension is not None and dimension != stored:
+        with database.write() as connection:
+            require_dimension(connection, dimension)
+    return facts
+
+
+def _create(
+    connection: sqlite3.Connection, database: Database, model_id: str | None, vault: Vault
+) -> None:
+    if not model_id:
+        raise GalleryError(
+            f"There is no gallery in {database.path.parent} yet, and without the id of a model "
+            "none can be started."
+        )
+    _, tag_stored = vault.create()
+    _, cache_stored = vault.create()
+    cache_slot = add_secret(connection, cache_stored)
+    for name, value in (
+        ("gallery_id", uuid.uuid4().hex),
+        ("model_id", model_id),
+        ("tag_key", tag_stored),
+        ("cache_slot", cache_slot),
+        ("proof", seal(vault.master, _PROOF, b"proof") if vault.master else b""),
+    ):
+        write_meta(connection, name, value)
+
+
+def _recognise(
+    connection: sqlite3.Connection, database: Database, model_id: str | None, key: bytes | None
+) -> GalleryMeta:
+    proof = read_meta(connection, "proof")
+    if proof and key is None:
+        raise WrongKey(
+            f"The gallery {database.path} is encrypted and no key was given. Set "
+            "FACE_GALLERY_KEY or FACE_GALLERY_KEY_FILE."
+        )
+    if key is not None and not proof:
+        raise WrongKey(
+            f"The gallery {database.path} is not encrypted, but a key was given. To encrypt it, "
+            "export it and import the file into a new gallery opened with the key."
+        )
+    if key is not None:
+        try:
+            unseal(key, proof, b"proof")
+        except WrongKey as error:
+            raise WrongKey(
+                f"The key does not open the gallery {database.path}: it was encrypted with "
+                "another one."
+            ) from error
+    stored = read_meta(connection, "model_id")
+    if model_id is not None and model_id != stored:
+        held = connection.execute("SELECT 1 FROM photos LIMIT 1").fetchone()
+        remedy = (
+            "Use that model, or enroll everyone again in a new gallery."
+            if held
+            else f"No photo is stored in it: delete the folder {database.path.parent} while no "
+            "program uses it, and start again."
+        )
+        raise BundleMismatch(
+            f"The gallery {database.path} is for embeddings of the model {stored}, the loaded "
+            f"model is {model_id}. {remedy}",
+            gallery=stored,
+            model=model_id,
+        )
+    vault = Vault(key)
+    return GalleryMeta(
+        gallery_id=read_meta(connection, "gallery_id"),
+        model_id=stored,
+        vault=vault,
+        tag_key=vault.open(read_meta(connection, "tag_key")),
+        cache_slot=read_meta(connection, "cache_slot"),
+    )
+
+
+def require_dimension(connection: sqlite3.Connection, dimension: int) -> None:
+    """Fixes the length of the gallery's vectors, or checks it.
+
+    Raises:
+        BundleMismatch: If the gallery's vectors have another length.
+    """
+    stored = read_meta(connection, "dimension")
+    if stored is None:
+        write_meta(connection, "dimension", dimension)
+    elif stored != dimension:
+        raise BundleMismatch(
+            f"The gallery is for vectors of {stored} numbers, not of {dimension}. Use embeddings "
+            "of its own model, or start a new gallery.",
+            gallery=stored,
+            given=dimension,
+        )
+
+
+def cache_key(connection: sqlite3.Connection, facts: GalleryMeta) -> bytes:
+    """The key of index cache files written until the next erasure."""
+    row = connection.execute("SELECT value FROM secrets WHERE id = ?", (facts.cache_slot,))
+    return facts.vault.open(row.fetchone()[0])
+
+
+def begin_erasure(connection: sqlite3.Connection, facts: GalleryMeta) -> None:
+    """Makes every index cache written so far unreadable and asks for the log to be emptied."""
+    _, stored = facts.vault.create()
+    connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (stored, facts.cache_slot))
+    write_meta(connection, CACHE_MARK, uuid.uuid4().hex)
+
+
+def begin_log_erasure(connection: sqlite3.Connection) -> None:
+    """Asks for the log to be emptied, after a change of what no index cache holds."""
+    write_meta(connection, LOG_MARK, uuid.uuid4().hex)
+
+
+def waiting_erasures(connection: sqlite3.Connection) -> Marks:
+    """Marks of erasures whose old bytes may still lie in the log or in cache files."""
+    marks = {name: read_meta(connection, name) for name in (CACHE_MARK, LOG_MARK)}
+    return {name: mark for name, mark in marks.items() if mark}
+
+
+def end_erasures(connection: sqlite3.Connection, done: Marks) -> None:
+    """Takes marks off, but for one that another erasure has replaced since it was read."""
+    for name, mark in done.items():
+        if read_meta(connection, name) == mark:
+            write_meta(connection, name, 0)
+
+
+def add_secret(connection: sqlite3.Connection, stored: bytes) -> int:
+    """Appends a stored secret and returns its number."""
+    return connection.execute("INSERT INTO secrets (value) VALUES (?)", (stored,)).lastrowid
+
+
+def shred(connection: sqlite3.Connection, numbers: list[int]) -> None:
+    """Overwrites secrets in place; what they sealed is noise from then on."""
+    connection.executemany(
+        "UPDATE secrets SET value = zeroblob(length(value)) WHERE id = ?",
+        [(number,) for number in numbers],
+    )
+
+
+def read_meta(connection: sqlite3.Connection, key: str) -> str | int | bytes | None:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def write_meta(connection: sqlite3.Connection, key: str, value: str | int | bytes) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))

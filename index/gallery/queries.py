@@ -1,0 +1,180 @@
+"""The reading half of the gallery."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from index.crypto.keys import name_key, tag, unseal
+from index.gallery import meta, writes
+from index.gallery.change_log import ChangeLog
+from index.types import Counts, Person, StoredPhoto
+from model.errors import UnknownPerson
+
+_PERSON = (
+    "SELECT people.id, people.profile, people.created, people.updated, secrets.value, "
+    "(SELECT COUNT(*) FROM photos WHERE photos.person = people.number) "
+    "FROM people JOIN secrets ON secrets.id = people.secret "
+)
+_PHOTO = (
+    "SELECT photos.id, people.id, photos.details, photos.quality, photos.created, secrets.value, "
+    "EXISTS (SELECT 1 FROM thumbnails WHERE thumbnails.photo = photos.id) "
+    "FROM photos JOIN people ON people.number = photos.person "
+    "JOIN secrets ON secrets.id = photos.secret "
+)
+
+
+class GalleryQueries(ChangeLog):
+    """Everything that can be asked of a gallery without changing it."""
+
+    def dimension(self) -> int | None:
+        """Length of the gallery's vectors, or None while neither opening nor a photo has set it."""
+        with self._db.read() as connection:
+            return meta.read_meta(connection, "dimension")
+
+    def counts(self) -> Counts:
+        """Numbers of people and photos."""
+        with self._db.read() as connection:
+            return Counts(*connection.execute("SELECT people, photos FROM counts").fetchone())
+
+    def count(self) -> int:
+        """Number of people."""
+        return self.counts().people
+
+    def get(self, person_id: str) -> Person:
+        """The person with this id.
+
+        Raises:
+            UnknownPerson: If there is none.
+        """
+        with self._db.read() as connection:
+            row = connection.execute(_PERSON + "WHERE people.id = ?", (person_id,)).fetchone()
+        if row is None:
+            raise UnknownPerson(f"No person with the id {person_id} is in the gallery.")
+        return self._person(row)
+
+    def get_many(self, person_ids: Sequence[str]) -> dict[str, Person]:
+        """Those of the given people who are in the gallery, by id."""
+        with self._db.read() as connection:
+            found = connection.execute(
+                _PERSON + "WHERE people.id IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(person_ids)),),
+            ).fetchall()
+        return {row[0]: self._person(row) for row in found}
+
+    def find_by_name(self, name: str) -> list[Person]:
+        """Everyone with this name, ignoring case and spacing, oldest record first."""
+        with self._db.read() as connection:
+            found = connection.execute(
+                _PERSON + "WHERE people.name_tag = ? ORDER BY people.number",
+                (tag(self._facts.tag_key, name_key(name)),),
+            ).fetchall()
+        return [self._person(row) for row in found]
+
+    def people(self, limit: int = 50, offset: int = 0, query: str = "") -> list[Person]:
+        """A page of people, oldest record first.
+
+        Args:
+            limit: At most this many.
+            offset: How many to pass over.
+            query: Only people whose name contains this text, ignoring case. Names are sealed,
+                so this opens every record: about 5 seconds for a million people.
+        """
+        if limit < 0 or offset < 0:
+            raise ValueError(f"limit and offset must not be negative, got {limit} and {offset}")
+        if not query:
+            with self._db.read() as connection:
+                found = connection.execute(
+                    _PERSON + "ORDER BY people.number LIMIT ? OFFSET ?", (limit, offset)
+                ).fetchall()
+            return [self._person(row) for row in found]
+        wanted = name_key(query)
+        found = (person for person in self.iter_people() if wanted in name_key(person.name))
+        return list(islice(found, offset, offset + limit))
+
+    def iter_people(self, chunk: int = 1000) -> Iterator[Person]:
+        """Everyone, oldest record first; each chunk is a short read of its own."""
+        last = 0
+        while True:
+            with self._db.read() as connection:
+                found = connection.execute(
+                    _PERSON + "WHERE people.number > ? ORDER BY people.number LIMIT ?",
+                    (last, chunk),
+                ).fetchall()
+                if not found:
+                    return
+                last = self._number(connection, found[-1][0])
+            yield from map(self._person, found)
+
+    def photos(self, person_id: str) -> list[StoredPhoto]:
+        """A person's photos, oldest first.
+
+        Raises:
+            UnknownPerson: If there is no such person.
+        """
+        with self._db.read() as connection:
+            number = self._number(connection, person_id)
+            found = connection.execute(
+                _PHOTO + "WHERE photos.person = ? ORDER BY photos.id", (number,)
+            ).fetchall()
+        return [self._photo(row) for row in found]
+
+    def photos_by_number(self, numbers: Sequence[int]) -> list[StoredPhoto]:
+        """Those of the numbered photos that exist, ascending."""
+        with self._db.read() as connection:
+            found = connection.execute(
+                _PHOTO + "WHERE photos.id IN (SELECT value FROM json_each(?)) ORDER BY photos.id",
+                (json.dumps(list(numbers)),),
+            ).fetchall()
+        return [self._photo(row) for row in found]
+
+    def photos_with_hash(self, content_hash: str) -> list[StoredPhoto]:
+        """Every stored photo made from a file with this content hash."""
+        with self._db.read() as connection:
+            found = connection.execute(
+                _PHOTO + "WHERE photos.hash_tag = ? ORDER BY photos.id",
+                (tag(self._facts.tag_key, content_hash),),
+            ).fetchall()
+        return [self._photo(row) for row in found]
+
+    def thumbnail(self, photo_id: str) -> bytes | None:
+        """The encoded thumbnail of a photo, or None if it has none.
+
+        Raises:
+            UnknownPerson: If there is no such photo.
+        """
+        with self._db.read() as connection:
+            if writes.photo_owner(connection, photo_id) is None:
+                raise UnknownPerson(f"No photo with the id {photo_id} is in the gallery.")
+            row = connection.execute(
+                "SELECT secrets.value, thumbnails.image FROM thumbnails "
+                "JOIN photos ON photos.id = thumbnails.photo "
+                "JOIN secrets ON secrets.id = photos.secret WHERE photos.id = ?",
+                (int(photo_id),),
+            ).fetchone()
+        return None if row is None else unseal(self._facts.vault.open(row[0]), row[1], b"thumbnail")
+
+    def _number(self, connection: sqlite3.Connection, person_id: str) -> int:
+        number = writes.person_number(connection, person_id)
+        if number is None:
+            raise UnknownPerson(f"No person with the id {person_id} is in the gallery.")
+        return number
+
+    def _person(self, row: tuple) -> Person:
+        person_id, sealed, created, updated, stored, photos = row
+        profile = json.loads(unseal(self._facts.vault.open(stored), sealed, b"profile"))
+        return Person(id=person_id, photos=photos, created=created, updated=updated, **profile)
+
+    def _photo(self, row: tuple) -> StoredPhoto:
+        number, person_id, sealed, quality, created, stored, has_thumbnail = row
+        details = json.loads(unseal(self._facts.vault.open(stored), sealed, b"details"))
+        return StoredPhoto(
+            id=str(number),
+            person_id=person_id,
+            quality=quality,
+            created=created,
+            has_thumbnail=bool(has_thumbnail),
+            **details,
+        )

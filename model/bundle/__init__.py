@@ -1,0 +1,7 @@
+"""A model on disk: read, write, verify, import, export."""
+
+from __future__ import annotations
+
+from model.bundle.bundle import DEFAULT, MANIFEST, Bundle, save_graph, save_network
+
+__all__ = ["DEFAULT", "MANIFEST", "Bundle", "save_graph", "save_network"]

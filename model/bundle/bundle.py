@@ -1,0 +1,278 @@
+"""A model on disk: weights, preprocessing, calibration and card in one verified folder.
+
+``model_id`` is a hash of everything that decides what vector a crop becomes. Whatever is
+derived from those vectors carries it, so results of two models cannot be mixed unnoticed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from model.bundle.files import FORMAT, MANIFEST, read_manifest, sha256, verify_file, write_folder
+from model.embedding.network import Architecture, build
+from model.embedding.preprocess import Preprocessing
+from model.errors import BundleError
+from model.types import CROP_SIZE
+
+if TYPE_CHECKING:
+    from model.calibration import Calibration
+
+ALIGNMENT = {"template": "arcface-5-point", "size": CROP_SIZE}
+DEFAULT = Path(__file__).parents[1] / "bundles" / "default"
+
+CALIBRATION, CARD = "calibration.json", "README.md"
+WEIGHTS, GRAPH = "weights.safetensors", "graph.onnx"
+
+_ANEW = "**Calibrated anew.**"
+"""How the paragraph of a card begins that :meth:`Bundle.with_calibration` puts there."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One model, as read from its folder.
+
+    Attributes:
+        path: The folder.
+        name: What people call it.
+        model_id: SHA-256 over weights, architecture, preprocessing and alignment.
+        architecture: The network, or None for an imported ONNX graph.
+        preprocessing: How crops become its input.
+        provenance: Where the weights come from: data, recipe, terms.
+        metrics: Measured figures, each with its split, n and interval.
+        versions: Libraries it was made with.
+    """
+
+    path: Path
+    name: str
+    model_id: str
+    architecture: Architecture | None
+    preprocessing: Preprocessing
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] = DEFAULT) -> Bundle:
+        """Read and verify a bundle.
+
+        Raises:
+            BundleError: It is missing, incomplete, changed since it was saved, or newer than
+                this code.
+        """
+        folder = Path(path)
+        manifest = read_manifest(folder)
+        for name, digest in manifest["files"].items():
+            verify_file(folder / name, digest)
+        architecture = manifest["architecture"]
+        bundle = cls(
+            path=folder,
+            name=manifest["name"],
+            model_id=manifest["model_id"],
+            architecture=Architecture(**architecture) if architecture else None,
+            preprocessing=Preprocessing.from_dict(manifest["preprocessing"]),
+            provenance=manifest["provenance"],
+            metrics=manifest["metrics"],
+            versions=manifest["versions"],
+        )
+        actual = _model_id(
+            (folder / bundle.core_file).read_bytes(), architecture, bundle.preprocessing
+        )
+        if actual != bundle.model_id or manifest["alignment"] != ALIGNMENT:
+            raise BundleError(
+                f"{folder} names model {bundle.model_id[:12]}, but its contents are another model: "
+                "weights, preprocessing or alignment were changed. Restore it from its source."
+            )
+        return bundle
+
+    @property
+    def core_file(self) -> str:
+        return WEIGHTS if self.architecture else GRAPH
+
+    @property
+    def dim(self) -> int | None:
+        """Length of an embedding; None for an imported graph, which only knows when run."""
+        return self.architecture.dim if self.architecture else None
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The calibration stored with the model, or None."""
+        from model.calibration import Calibration
+
+        file = self.path / CALIBRATION
+        return Calibration.load(file, model_id=self.model_id) if file.exists() else None
+
+    @property
+    def card(self) -> str:
+        """The model card, Markdown."""
+        return (self.path / CARD).read_text(encoding="utf-8")
+
+    def network(self) -> nn.Module:
+        """The network with its weights, in evaluation mode, float32 on the CPU."""
+        if self.architecture is None:
+            raise BundleError(f"{self.name} is an imported ONNX graph and has no torch network.")
+        try:
+            state = load((self.path / WEIGHTS).read_bytes())
+            net = build(self.architecture)
+            net.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+        except (SafetensorError, RuntimeError) as error:
+            raise BundleError(f"The weights of {self.name} do not fit: {error}") from error
+        return net.eval()
+
+    def graph(self) -> bytes:
+        """The ONNX graph of an imported bundle."""
+        return (self.path / GRAPH).read_bytes()
+
+    def with_calibration(self, calibration: Calibration) -> Bundle:
+        """Store a calibration made for this model beside it, replacing any other.
+
+        The card says so, since what it tells of rates and thresholds is of an earlier one.
+        """
+        calibration.check_model(self.model_id)
+        card = _calibrated_anew(self.card, calibration)
+        changed = {CALIBRATION: calibration.to_json().encode(), CARD: card.encode()}
+        return self._rewritten(self._manifest(), changed)
+
+    def with_card(
+        self, card: str, *, metrics: Mapping[str, Any], pictures: Mapping[str, bytes] | None = None
+    ) -> Bundle:
+        """Store a new card, the figures it quotes and the pictures it shows, by file name."""
+        manifest = self._manifest() | {"metrics": dict(metrics)}
+        return self._rewritten(manifest, {CARD: card.encode(), **(pictures or {})})
+
+    def _rewritten(self, manifest: dict[str, Any], changed: Mapping[str, bytes]) -> Bundle:
+        files = list(self.path.iterdir())
+        if strange := [file.name for file in files if not file.is_file()]:
+            raise BundleError(
+                f"{self.path} holds a folder, {strange[0]}, which is no part of a bundle and would "
+                "be lost. Move it elsewhere."
+            )
+        kept = {file.name: file.read_bytes() for file in files}
+        del kept[MANIFEST]
+        write_folder(self.path, manifest, {**kept, **changed})
+        return Bundle.load(self.path)
+
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "model_id": self.model_id,
+            "architecture": self.architecture.to_dict() if self.architecture else None,
+            "preprocessing": self.preprocessing.to_dict(),
+            "alignment": ALIGNMENT,
+            "provenance": dict(self.provenance),
+            "metrics": dict(self.metrics),
+            "versions": dict(self.versions),
+        }
+
+
+def save_network(
+    path: str | os.PathLike[str],
+    net: nn.Module,
+    preprocessing: Preprocessing,
+    *,
+    name: str,
+    card: str,
+    provenance: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    mantissa_bits: int = 10,
+) -> Bundle:
+    """Write a network as a bundle, whole or not at all, and read it back.
+
+    Args:
+        path: Folder to create or replace.
+        net: A network from :func:`model.embedding.network.build`.
+        preprocessing: The input it was trained with.
+        name: What people call it.
+        card: The model card, Markdown.
+        provenance: Where the weights come from.
+        metrics: Measured figures.
+        mantissa_bits: fp16 mantissa bits kept in weight matrices, 1 to 10. Fewer compress
+            better; b of them move a weight by at most 2^-(b+1) of itself, plus the 2^-24 that
+            fp16 cannot resolve near zero.
+    """
+    state = {key: _compact(tensor, mantissa_bits) for key, tensor in net.state_dict().items()}
+    architecture = net.architecture.to_dict()
+    return _save(
+        Path(path), WEIGHTS, save(state), architecture, preprocessing, name, card, provenance,
+        metrics,
+    )  # fmt: skip
+
+
+def save_graph(
+    path: str | os.PathLike[str],
+    graph: bytes,
+    preprocessing: Preprocessing,
+    *,
+    name: str,
+    card: str,
+    provenance: Mapping[str, Any] | None = None,
+) -> Bundle:
+    """Write a mended foreign ONNX graph as a bundle, whole or not at all, and read it back."""
+    return _save(Path(path), GRAPH, graph, None, preprocessing, name, card, provenance, None)
+
+
+def _save(
+    folder: Path,
+    core_file: str,
+    core: bytes,
+    architecture: dict[str, Any] | None,
+    preprocessing: Preprocessing,
+    name: str,
+    card: str,
+    provenance: Mapping[str, Any] | None,
+    metrics: Mapping[str, Any] | None,
+) -> Bundle:
+    bundle = Bundle(
+        path=folder,
+        name=name,
+        model_id=_model_id(core, architecture, preprocessing),
+        architecture=Architecture(**architecture) if architecture else None,
+        preprocessing=preprocessing,
+        provenance=provenance or {},
+        metrics=metrics or {},
+        versions={package: version(package) for package in ("torch", "torchvision", "onnx")},
+    )
+    write_folder(folder, bundle._manifest(), {core_file: core, CARD: card.encode()})
+    return Bundle.load(folder)
+
+
+def _model_id(
+    core: bytes, architecture: dict[str, Any] | None, preprocessing: Preprocessing
+) -> str:
+    described = json.dumps([architecture, preprocessing.to_dict(), ALIGNMENT], sort_keys=True)
+    return sha256(core + described.encode())
+
+
+def _calibrated_anew(card: str, calibration: Calibration) -> str:
+    """A card with one paragraph, below its title, on the calibration that is now beside it."""
+    protocol = " ".join(calibration.protocol.split())
+    note = (
+        f"{_ANEW} Calibration `{calibration.id}`, on: {protocol}. Rates and thresholds further "
+        "down, where there are any, are of an earlier calibration."
+    )
+    paragraphs = [part for part in card.rstrip("\n").split("\n\n") if not part.startswith(_ANEW)]
+    place = 1 if card.startswith("# ") else 0
+    return "\n\n".join([*paragraphs[:place], note, *paragraphs[place:]]) + "\n"
+
+
+def _compact(tensor: Tensor, mantissa_bits: int) -> Tensor:
+    """fp16 with a shortened mantissa for weight matrices; vectors and counters stay as they are."""
+    if tensor.ndim < 2 or not tensor.is_floating_point():
+        return tensor.contiguous()
+    if not 1 <= mantissa_bits <= 10:
+        raise ValueError(f"mantissa_bits is {mantissa_bits}; it must be between 1 and 10")
+    mantissa, exponent = torch.frexp(tensor.float())
+    steps = 2.0 ** (mantissa_bits + 1)
+    return torch.ldexp(torch.round(mantissa * steps) / steps, exponent).half().contiguous()

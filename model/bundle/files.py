@@ -1,0 +1,135 @@
+"""The folder of a bundle on disk: replaced whole, read back only as it was written.
+
+``bundle.json`` is the manifest: what the model is, a SHA-256 of every other file, and a digest
+of itself. :mod:`model.bundle.bundle` says what the files mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from model.errors import BundleError
+
+FORMAT = 1
+MANIFEST = "bundle.json"
+
+
+def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
+    """Build the new folder beside the old one, then swap them as :func:`fresh_folder` does.
+
+    Args:
+        folder: Folder to create or replace.
+        manifest: What the model is; the digests are added here.
+        files: Contents by file name, without the manifest.
+    """
+    manifest = {**manifest, "files": {name: sha256(data) for name, data in files.items()}}
+    manifest["digest"] = _digest(manifest)
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    with fresh_folder(folder) as fresh:
+        for name, data in {**files, MANIFEST: text.encode()}.items():
+            with (fresh / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+
+
+@contextmanager
+def fresh_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder to fill, which takes the place of ``folder`` unless the filling fails.
+
+    Raises:
+        BundleError: There is something at ``folder`` that is no bundle, and would be lost.
+    """
+    _require_ours(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-new-", dir=folder.parent))
+    try:
+        yield fresh
+        fresh.chmod(0o755)
+        _replace_folder(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _require_ours(folder: Path) -> None:
+    if not folder.exists() or (folder / MANIFEST).is_file():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise BundleError(f"{folder} is there already and is no model bundle. Name another folder.")
+
+
+def _replace_folder(fresh: Path, folder: Path) -> None:
+    """Move a finished folder to its place and remove the one that was there, if any.
+
+    Between its two renames nothing is at ``folder``. A swap that fails there puts the old one
+    back; a program killed there leaves both beside it, the old one as ``.<name>-old-...``.
+
+    Args:
+        fresh: The finished folder, beside ``folder``.
+        folder: Where it belongs.
+    """
+    if not folder.exists():
+        os.rename(fresh, folder)
+        return
+    retired = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+    try:
+        os.rename(folder, retired)
+        os.rename(fresh, folder)
+    finally:
+        if folder.exists():
+            shutil.rmtree(retired)
+        else:
+            os.rename(retired, folder)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, without its own digest.
+
+    Raises:
+        BundleError: It is missing, damaged, changed since it was saved, or newer than this code.
+    """
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise BundleError(f"{folder} is not a model bundle: it has no {MANIFEST}.")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        newer = int(manifest["format"]) > FORMAT
+    except (ValueError, KeyError, TypeError) as error:
+        raise BundleError(f"{file} is damaged and cannot be read: {error}") from error
+    if newer:
+        raise BundleError(
+            f"{folder} has bundle format {manifest['format']}, this version reads up to {FORMAT}. "
+            "Update the program."
+        )
+    if manifest.pop("digest", None) != _digest(manifest):
+        raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
+    return manifest
+
+
+def verify_file(file: Path, digest: str) -> None:
+    """Hold a file against the SHA-256 in the manifest.
+
+    Raises:
+        BundleError: It is missing or was changed since it was saved.
+    """
+    if not file.is_file():
+        raise BundleError(f"The bundle lacks {file.name} ({file}). Restore it from its source.")
+    if sha256(file.read_bytes()) != digest:
+        raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
+
+
+def sha256(data: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    return sha256(json.dumps(manifest, sort_keys=True, ensure_ascii=False).encode())

@@ -1,0 +1,136 @@
+"""Models in and out: our bundles to ONNX, foreign face embedders to bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from model.bundle import Bundle, save_graph, save_network
+from model.bundle.files import fresh_folder
+from model.embedding import onnx_graph
+from model.embedding.embedder import Embedder
+from model.embedding.network import Architecture, FacenetNet
+from model.embedding.preprocess import Preprocessing
+from model.errors import BundleError, FaceError
+from model.onnx_runtime import open_session
+from model.types import CROP_SIZE
+
+PARITY = 0.9999
+"""Lowest cosine at which two engines count as the same model."""
+
+FACENET_WEIGHTS = ("vggface2", "casia-webface")
+FACENET_INPUT = Preprocessing(input_size=160, mean=(127.5,) * 3, std=(128.0,) * 3)
+
+
+def export_onnx(bundle: Bundle, file: Path) -> float:
+    """Write a bundle's network as an ONNX file and hold it against torch.
+
+    The graph takes ``image``, float32 ``(batch, 3, S, S)`` already normalised as
+    ``bundle.preprocessing`` says, and gives ``embedding``, unit vectors ``(batch, D)``.
+
+    Returns:
+        The lowest cosine between the two on random crops.
+
+    Raises:
+        BundleError: The two disagree; nothing is written.
+    """
+    graph = onnx_graph.export(bundle.network(), bundle.preprocessing.input_size)
+    crops = np.random.default_rng(0).integers(0, 256, (8, CROP_SIZE, CROP_SIZE, 3), np.uint8)
+    images = bundle.preprocessing(crops)
+    with torch.inference_mode():
+        expected = bundle.network()(images).numpy()
+    actual = open_session(graph).run(None, {"image": images.numpy()})[0]
+    cosine = float((expected * actual).sum(1).min())
+    if cosine < PARITY:
+        raise BundleError(f"The exported graph disagrees with the network: cosine {cosine:.6f}.")
+    file.write_bytes(graph)
+    return cosine
+
+
+def import_onnx(
+    file: Path,
+    out: Path,
+    preprocessing: Preprocessing,
+    *,
+    name: str,
+    provenance: Mapping[str, str] | None = None,
+) -> Bundle:
+    """Wrap any ONNX face embedder with a square image input as a bundle.
+
+    Raises:
+        BundleError: The file is no such graph, or does not turn crops into vectors; whatever
+            was at ``out`` is still there.
+    """
+    if not file.is_file():
+        raise BundleError(f"There is no file {file}.")
+    graph = onnx_graph.mend(file.read_bytes())
+    with _blamed_on(file):
+        size = open_session(graph).get_inputs()[0].shape[-1]
+    if isinstance(size, int) and size != preprocessing.input_size:
+        raise BundleError(
+            f"{file} takes {size}x{size} input, not {preprocessing.input_size} "
+            f"(--input-size {size})."
+        )
+    card = f"# {name}\n\nImported from `{file.name}`. Not trained here; calibrate before use.\n"
+    with fresh_folder(out) as draft:
+        bundle = save_graph(
+            draft, graph, preprocessing, name=name, card=card, provenance=provenance
+        )
+        with _blamed_on(file):
+            _prove(bundle)
+    return Bundle.load(out)
+
+
+def import_facenet(out: Path, weights: str = "vggface2") -> Bundle:
+    """Wrap facenet-pytorch's InceptionResnetV1, whose weights it downloads.
+
+    Raises:
+        BundleError: There are no such weights, or they are not to be had here.
+    """
+    from facenet_pytorch import InceptionResnetV1
+
+    if weights not in FACENET_WEIGHTS:
+        raise BundleError(
+            f"facenet-pytorch has no weights {weights!r}; it has {' and '.join(FACENET_WEIGHTS)}."
+        )
+    try:
+        source = InceptionResnetV1(pretrained=weights)
+    except OSError as error:
+        raise BundleError(
+            f"facenet-pytorch's {weights} weights could not be downloaded ({error}). Run this "
+            "once on a machine with access to github.com and copy the bundle folder."
+        ) from error
+    return wrap_facenet(source.state_dict(), out, weights)
+
+
+def wrap_facenet(state: Mapping[str, torch.Tensor], out: Path, weights: str) -> Bundle:
+    """Write an InceptionResnetV1 state dict as a bundle; classifier weights are left out."""
+    net = FacenetNet(Architecture(trunk="inception_resnet_v1", dim=512))
+    own = net.net.state_dict().keys()
+    net.net.load_state_dict({key: value for key, value in state.items() if key in own})
+    card = f"# facenet {weights}\n\nfacenet-pytorch's InceptionResnetV1; calibrate before use.\n"
+    with fresh_folder(out) as draft:
+        _prove(save_network(draft, net, FACENET_INPUT, name=f"facenet-{weights}", card=card))
+    return Bundle.load(out)
+
+
+def _prove(bundle: Bundle) -> None:
+    crops = np.random.default_rng(0).integers(0, 256, (3, CROP_SIZE, CROP_SIZE, 3), np.uint8)
+    vectors = Embedder(bundle).embed(crops)
+    if vectors.ndim != 2 or len(vectors) != len(crops) or not np.isfinite(vectors).all():
+        raise BundleError(f"{bundle.name} gives {vectors.shape}, not one finite vector a crop.")
+
+
+@contextmanager
+def _blamed_on(file: Path) -> Iterator[None]:
+    """Say of whatever a foreign graph raises when it runs which file it came from."""
+    try:
+        yield
+    except FaceError:
+        raise
+    except Exception as error:  # ONNX Runtime's errors share no class, and torch adds its own
+        raise BundleError(f"{file} does not run as a face embedder: {error}") from error

@@ -1,0 +1,1 @@
+"""Aligned crop to unit vector."""

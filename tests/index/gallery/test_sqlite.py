@@ -1,0 +1,78 @@
+"""A database that cannot be used right now, in every way it can be so."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from index.gallery.sqlite import Database
+from model.errors import GalleryUnavailable
+
+
+def write(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute("INSERT INTO secrets (value) VALUES (zeroblob(1000000))")
+
+
+def locked(path: Path) -> None:
+    database = Database(path, timeout=0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        write(database)
+    finally:
+        other.close()
+
+
+def full(path: Path) -> None:
+    database = Database(path)
+    with database.read() as connection:
+        connection.execute("PRAGMA max_page_count = 1")
+    write(database)
+
+
+def unwritable(path: Path) -> None:
+    database = Database(path)
+    with database.read() as connection:
+        connection.execute("PRAGMA query_only = ON")
+    write(database)
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 100)
+    Database(path)
+
+
+def no_file(path: Path) -> None:
+    path.mkdir()
+    Database(path)
+
+
+def closed(path: Path) -> None:
+    database = Database(path)
+    database.close()
+    write(database)
+
+
+@pytest.mark.parametrize(
+    ("fail", "hint"),
+    [
+        (locked, "another process is writing"),
+        (full, "the disk is full"),
+        (unwritable, "permissions"),
+        (damaged, "restore it from an export"),
+        (no_file, "permissions"),
+        (closed, "open it again"),
+    ],
+)
+def test_it_is_an_outage_no_refusal_and_clients_are_not_told_where_the_file_lies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fail: Callable[[Path], None], hint: str
+) -> None:
+    path = tmp_path / "gallery.sqlite"
+    with pytest.raises(GalleryUnavailable, match=hint) as caught:
+        fail(path)
+    assert str(tmp_path) not in caught.value.message
+    assert fail is closed or str(path) in caplog.text

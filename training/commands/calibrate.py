@@ -1,0 +1,250 @@
+"""``python -m training calibrate``: measure what a model's scores mean, or check a promise."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+from tqdm import tqdm
+
+from model.bundle import Bundle
+from model.calibration import Calibration
+from model.calibration.calibration import MAX_PHOTOS
+from model.calibration.check import PromiseCheck, check_promises
+from model.calibration.pairs.worst_pairs import worst_pairs
+from model.errors import CalibrationError
+from model.types import Rate
+from training.datasets import DATASETS
+from training.errors import UsageError, natural
+from training.measure.calibration_photos import (
+    Photos,
+    embed_photos,
+    photo_groups,
+    photo_quality,
+    read_groups,
+)
+from training.measure.score_files import read_bob, read_pyeer
+from training.report.calibration_report import Pictures, write_report
+
+WORST_SHOWN = 12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--bundle", type=Path, help="bundle to calibrate; the result is stored in it"
+    )
+    source.add_argument(
+        "--check", type=Path, metavar="BUNDLE", help="do its promises hold on --data?"
+    )
+    source.add_argument(
+        "--scores",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="scores of another tool: GENUINE IMPOSTOR (pyeer) or one file (bob)",
+    )
+    parser.add_argument("--data", help=f"folder with a folder a person, or {', '.join(DATASETS)}")
+    parser.add_argument("--root", type=Path, default=Path("data"), help="where named datasets lie")
+    parser.add_argument("--part", choices=["DevTrain", "DevTest"], help="LFW's people to use")
+    parser.add_argument(
+        "--groups",
+        type=Path,
+        metavar="CSV",
+        help="columns name,group: a person (folder) or photo (folder/file) each",
+    )
+    parser.add_argument(
+        "--corrections",
+        type=Path,
+        metavar="CSV",
+        help="columns name,person: names that are wrong, and whose photo it is (empty: leave out)",
+    )
+    parser.add_argument("--no-quality", action="store_true", help="do not split by photo quality")
+    parser.add_argument(
+        "--max-photos",
+        type=int,
+        default=MAX_PHOTOS,
+        help="most photos of one person, 0 for all (default %(default)s)",
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/calibration"), help="report folder")
+    parser.add_argument("--dry-run", action="store_true", help="leave the bundle as it is")
+    parser.add_argument("--no-pictures", action="store_true", help="no photos in the report")
+    parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
+    parser.add_argument("--seed", type=natural, default=0)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.max_photos != 0 and args.max_photos < 2:
+        raise UsageError("--max-photos: it takes 2 photos to make a pair; 0 takes all.")
+    if args.scores:
+        if args.groups or args.corrections:
+            raise CalibrationError(
+                "Scores come without names: --groups and --corrections need photos."
+            )
+        return _from_scores(args)
+    if not args.data:
+        raise CalibrationError("Say which photos to measure on: --data FOLDER or --data lfw.")
+    if args.check:
+        if args.groups:
+            raise UsageError("--groups is for --bundle: --check looks at everyone together.")
+        return _check(args)
+    groups = read_groups(args.groups) if args.groups else None
+    bundle = Bundle.load(args.bundle)
+    if bundle.path.resolve() in args.out.resolve().parents:
+        raise UsageError(f"--out {args.out} lies in the bundle, which holds a model only.")
+    photos = _photos(args, bundle)
+    with _bar("pairs") as bar:
+        calibration = Calibration.fit(
+            photos.embeddings,
+            photos.labels,
+            model_id=bundle.model_id,
+            quality=None if args.no_quality else photo_quality(photos),
+            groups=photo_groups(groups, args.groups, photos) if groups is not None else None,
+            protocol=f"{photos.protocol}; thresholds chosen on one half of the people, rates "
+            "measured on the other",
+            data_fingerprint=photos.fingerprint,
+            seed=args.seed,
+            max_photos=args.max_photos or None,
+            progress=bar.show,
+        )
+    pictures = None
+    if not args.no_pictures:
+        with _bar("worst pairs") as bar:
+            worst = worst_pairs(photos.embeddings, photos.labels, WORST_SHOWN, bar.show)
+        pictures = Pictures(photos.crops.pixels[photos.rows], photos.names, *worst)
+    _finish(calibration, args.out, bundle.name, pictures)
+    if not args.dry_run:
+        bundle.with_calibration(calibration)
+        print(f"stored in {bundle.path}")
+    return 0
+
+
+def promise_table(checks: tuple[PromiseCheck, ...]) -> str:
+    """Promised against observed, a line for each target."""
+    lines = [
+        f"{'target':>8}  {'threshold':>9}  {'promised FMR':^30}  {'observed FMR':^30}  {'':9}  "
+        f"{'promised FNMR':^24}  {'observed FNMR':^24}"
+    ]
+    for check in checks:
+        word = check.fmr if check.supported else "no promise"
+        lines.append(
+            f"{check.target_fmr:8.0e}  {check.threshold:9.4f}  {_rate(check.promised_fmr)}  "
+            f"{_rate(check.observed_fmr)}  {word:9}  {_percent(check.promised_fnmr)}  "
+            f"{_percent(check.observed_fnmr)}  {check.fnmr}"
+        )
+    return "\n".join(lines)
+
+
+def _photos(args: argparse.Namespace, bundle: Bundle) -> Photos:
+    return embed_photos(
+        bundle,
+        args.data,
+        root=args.root,
+        part=args.part,
+        cache=args.cache,
+        corrections=args.corrections,
+    )
+
+
+def _check(args: argparse.Namespace) -> int:
+    bundle = Bundle.load(args.check)
+    if bundle.calibration is None:
+        raise CalibrationError(
+            f"{bundle.path} has no calibration to check. Make one: python -m training calibrate "
+            f"--bundle {bundle.path} --data ..."
+        )
+    photos = _photos(args, bundle)
+    with _bar("pairs") as bar:
+        checks = check_promises(
+            bundle.calibration,
+            photos.embeddings,
+            photos.labels,
+            seed=args.seed,
+            max_photos=args.max_photos or None,
+            progress=bar.show,
+        )
+    drifted = any(check.drifted for check in checks)
+    print(f"calibration {bundle.calibration.id} on {photos.protocol}\n{promise_table(checks)}")
+    print("DRIFT: a promised rate does not hold here." if drifted else "No promise is broken.")
+    args.out.mkdir(parents=True, exist_ok=True)
+    result = {
+        "calibration": bundle.calibration.id,
+        "data": photos.protocol,
+        "data_fingerprint": photos.fingerprint,
+        "drifted": drifted,
+        "checks": [check.to_dict() for check in checks],
+    }
+    (args.out / "check.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return int(drifted)
+
+
+def _from_scores(args: argparse.Namespace) -> int:
+    if len(args.scores) > 2:
+        raise CalibrationError("Give two score files (genuine, impostor) or one with both.")
+    reader = read_pyeer if len(args.scores) == 2 else read_bob
+    genuine, impostor = reader(*args.scores)
+    if min(len(genuine), len(impostor)) < 4:
+        raise CalibrationError(
+            f"There are {len(genuine)} scores of one person and {len(impostor)} of strangers; "
+            "it takes at least 4 of either."
+        )
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in args.scores)).hexdigest()
+    calibration = Calibration.from_scores(
+        genuine,
+        impostor,
+        model_id=f"scores-{digest[:16]}",
+        protocol=f"scores of {', '.join(path.name for path in args.scores)}, people unknown",
+        data_fingerprint=digest,
+        seed=args.seed,
+    )
+    _finish(calibration, args.out, args.scores[0].stem, None)
+    return 0
+
+
+def _finish(calibration: Calibration, out: Path, name: str, pictures: Pictures | None) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    calibration.save(out / "calibration.json")
+    write_report(out / "report.html", calibration, name, pictures)
+    summary = calibration.summary
+    print(f"calibration {calibration.id}: {calibration.protocol}")
+    print(
+        f"d' {summary.d_prime.value:.3f} [{summary.d_prime.low:.3f}, {summary.d_prime.high:.3f}]  "
+        f"EER {summary.eer.value:.3%} [{summary.eer.low:.3%}, {summary.eer.high:.3%}]"
+    )
+    for target in calibration.targets:
+        word = "" if target.supported else "unsupported"
+        word += ", threshold extrapolated" if target.extrapolated else ""
+        print(
+            f"{target.target_fmr:8.0e}  {target.threshold:9.4f}  {_rate(target.fmr)}  "
+            f"{_percent(target.fnmr)}  {word}"
+        )
+    for warning in calibration.warnings:
+        print(f"beware: {warning}")
+    print(f"report: {out / 'report.html'}")
+
+
+def _rate(rate: Rate) -> str:
+    return f"{rate.value:.2e} [{rate.low:.1e}, {rate.high:.1e}]".center(30)
+
+
+def _percent(rate: Rate) -> str:
+    return f"{rate.value:.2%} [{rate.low:.2%}, {rate.high:.2%}]".center(24)
+
+
+class _bar:
+    """A progress bar fed with pairs done and pairs in all."""
+
+    def __init__(self, name: str) -> None:
+        self.bar = tqdm(desc=name, unit="pair", unit_scale=True)
+
+    def __enter__(self) -> _bar:
+        return self
+
+    def show(self, done: int, total: int) -> None:
+        self.bar.total = total
+        self.bar.update(done - self.bar.n)
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()

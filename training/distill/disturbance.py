@@ -1,0 +1,137 @@
+"""What happens to photos: batched disturbances of aligned crops, cheap beside the network."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torchvision.io import decode_jpeg, encode_jpeg
+
+from model.embedding.preprocess import resize
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Chances and sizes of each change.
+
+    Attributes:
+        shift, zoom, degrees: Standard deviations of the error of alignment: share of the side,
+            share of the size, degrees. Those of the detector, and a little more.
+        wild: Chance that these three are four times as large.
+        light: Largest change of brightness and of contrast, as a share.
+        dark: Chance of a badly lit photo: a fifth to a half of its light, with noise.
+        grey: Chance of losing all colour.
+        soft: Chance of losing fine detail, down to 16 pixels between the eyes of a 112 px crop,
+            sometimes 8.
+        blur: Chance of a blur along a line, as by movement.
+        jpeg: Chance of JPEG's blocks, quality 15 to 60.
+        edge: Chance that a side of the crop lies beyond the picture and is black.
+        occlude: Chance of a flat patch of up to half the side.
+    """
+
+    shift: float = 0.012
+    zoom: float = 0.025
+    degrees: float = 2.5
+    wild: float = 0.1
+    light: float = 0.25
+    dark: float = 0.06
+    grey: float = 0.05
+    soft: float = 0.2
+    blur: float = 0.06
+    jpeg: float = 0.12
+    edge: float = 0.12
+    occlude: float = 0.1
+
+    def __call__(self, crops: Tensor, size: int, generator: torch.Generator) -> Tensor:
+        """uint8 crops ``(B, 112, 112, 3)`` to float images ``(B, 3, size, size)`` in 0..255."""
+        count = len(crops)
+
+        def chance(share: float) -> Tensor:
+            return torch.rand(count, 1, 1, 1, generator=generator) < share
+
+        images = crops.permute(0, 3, 1, 2).float()
+        images = torch.where(chance(self.edge), _cut_at_edge(images, generator), images)
+        images = resize(self._move(images, generator), size)
+        images = torch.where(chance(self.soft), _soften(images, generator), images)
+        images = torch.where(chance(self.blur), _smear(images, generator), images)
+        images = self._relight(images, generator)
+        images = torch.where(chance(self.dark), _darken(images, generator), images)
+        images = torch.where(chance(self.grey), images.mean(1, keepdim=True), images)
+        images = images.clamp(0, 255)
+        images = _compress(images, chance(self.jpeg).flatten(), generator)
+        patch = _patches(count, size, generator) & chance(self.occlude)
+        return torch.where(patch, torch.rand(count, 3, 1, 1, generator=generator) * 255, images)
+
+    def _move(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        count = len(images)
+        size = torch.where(torch.rand(count, generator=generator) < self.wild, 4.0, 1.0)
+        angle = torch.randn(count, generator=generator) * size * math.radians(self.degrees)
+        scale = (torch.randn(count, generator=generator) * size * self.zoom).exp()
+        mirror = torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
+        theta = torch.zeros(count, 2, 3)
+        theta[:, 0, 0] = mirror * scale * angle.cos()
+        theta[:, 0, 1] = -scale * angle.sin()
+        theta[:, 1, 0] = mirror * scale * angle.sin()
+        theta[:, 1, 1] = scale * angle.cos()
+        theta[:, :, 2] = 2 * self.shift * size[:, None] * torch.randn(count, 2, generator=generator)
+        grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+        return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)
+
+    def _relight(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        gain, offset = torch.rand(2, len(images), 1, 1, 1, generator=generator) * 2 - 1
+        middle = images.mean((1, 2, 3), keepdim=True)
+        return (images - middle) * (1 + self.light * gain) + middle + 255 * self.light / 2 * offset
+
+
+def _cut_at_edge(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Black beyond a line near one or two sides, as where a photo ends."""
+    count, _, side, _ = images.shape
+    share = torch.rand(count, 4, generator=generator) * 0.28
+    share = share * (torch.rand(count, 4, generator=generator) < 0.5)
+    line = (torch.arange(side) + 0.5) / side
+    rows = (line >= share[:, :1]) & (line <= 1 - share[:, 1:2])
+    columns = (line >= share[:, 2:3]) & (line <= 1 - share[:, 3:])
+    return images * (rows[:, None, :, None] & columns[:, None, None, :])
+
+
+def _soften(images: Tensor, generator: torch.Generator) -> Tensor:
+    size = images.shape[-1]
+    share = 0.2 + 0.5 * torch.rand(1, generator=generator).item()
+    small = resize(images, max(8, round(size * share)))
+    return F.interpolate(small, (size, size), mode="bilinear")
+
+
+def _smear(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Averages along a line of one direction for the whole batch."""
+    angle, length = torch.rand(2, generator=generator).tolist()
+    reach = images.shape[-1] * (0.02 + 0.05 * length)
+    total = torch.zeros_like(images)
+    for step in (-1.0, -0.5, 0.0, 0.5, 1.0):
+        dx = round(reach * step * math.cos(math.pi * angle))
+        dy = round(reach * step * math.sin(math.pi * angle))
+        total += images.roll((dy, dx), (2, 3))
+    return total / 5
+
+
+def _darken(images: Tensor, generator: torch.Generator) -> Tensor:
+    light = 0.2 + 0.3 * torch.rand(len(images), 1, 1, 1, generator=generator)
+    return images * light + 4 * torch.randn(images.shape, generator=generator)
+
+
+def _compress(images: Tensor, chosen: Tensor, generator: torch.Generator) -> Tensor:
+    for row in chosen.nonzero().flatten().tolist():
+        quality = int(15 + 45 * torch.rand(1, generator=generator).item())
+        images[row] = decode_jpeg(encode_jpeg(images[row].round().byte(), quality)).float()
+    return images
+
+
+def _patches(count: int, size: int, generator: torch.Generator) -> Tensor:
+    """One rectangle of up to half the side per image, as a mask ``(count, 1, size, size)``."""
+    extent = (torch.rand(count, 2, generator=generator) * 0.4 + 0.1) * size
+    corner = torch.rand(count, 2, generator=generator) * (size - extent)
+    line = torch.arange(size).view(1, 1, size)
+    inside = (line >= corner.unsqueeze(2)) & (line < (corner + extent).unsqueeze(2))
+    return (inside[:, 0].unsqueeze(2) & inside[:, 1].unsqueeze(1)).unsqueeze(1)

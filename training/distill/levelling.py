@@ -1,0 +1,101 @@
+"""What strangers of a group have in common, taken out of a model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.bundle import Bundle, save_graph, save_network
+from model.embedding import onnx_graph
+from model.embedding.network import EmbeddingNet
+
+FEWEST, MOST = 30, 2000
+"""Faces a group needs in either half to be heard, and those of it that are counted at most."""
+
+TARGET = 1e-2
+"""The share of stranger pairs that pass in the middle one of the groups."""
+
+
+def group_directions(vectors: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
+    """The orthonormal directions ``(count, D)`` that hold most of the groups' mean vectors.
+
+    Args:
+        vectors: Unit vectors ``(N, D)``.
+        groups: ``(N,)``, equal for faces of one group; every group counts alike.
+        count: How many, at most as many as there are groups.
+    """
+    means = np.stack([vectors[groups == group].mean(0) for group in np.unique(groups)])
+    return np.linalg.svd(means, full_matrices=False)[2][:count]
+
+
+def projection(directions: np.ndarray) -> np.ndarray:
+    """The matrix ``(D, D)`` that takes some orthonormal directions out of a vector."""
+    return np.eye(directions.shape[1]) - directions.T @ directions
+
+
+def middle_threshold(vectors: np.ndarray, groups: np.ndarray) -> float:
+    """The score that ``TARGET`` of the pairs of strangers reach in the middle one of the groups.
+
+    Of an even number the group with more false matches counts as the middle one.
+
+    Args:
+        vectors: Unit vectors ``(N, D)``, each of another person.
+        groups: ``(N,)``, equal for faces of one group.
+    """
+    own = []
+    for group in np.unique(groups):
+        members = vectors[groups == group][:MOST]
+        scores = (members @ members.T)[np.triu_indices(len(members), 1)]
+        own.append(float(np.quantile(scores, 1 - TARGET)))
+    return sorted(own)[len(own) // 2]
+
+
+def project(bundle: Bundle, matrix: np.ndarray, out: Path, about: Mapping[str, Any]) -> Bundle:
+    """Write a bundle whose vectors are ``matrix`` times those of another, at unit length again.
+
+    Args:
+        bundle: An imported graph, or a network of ours.
+        matrix: ``(D, D)``.
+        out: Folder to create, or bundle to replace.
+        about: What was done, for the provenance.
+    """
+    name = f"{bundle.name}-levelled"
+    described: dict[str, Any] = {
+        "name": name,
+        "card": f"# {name}\n\n{bundle.name} ({bundle.model_id[:12]}) without "
+        f"{about['directions']} directions that groups of people share. Calibrate before use.\n",
+        "provenance": {"levelled": dict(about), "from": dict(bundle.provenance)},
+    }
+    if bundle.architecture is None:
+        graph = onnx_graph.multiplied(bundle.graph(), matrix)
+        return save_graph(out, graph, bundle.preprocessing, **described)
+    net = multiplied(bundle.network(), torch.from_numpy(matrix).float())
+    return save_network(out, net, bundle.preprocessing, **described)
+
+
+def multiplied(net: EmbeddingNet, matrix: Tensor) -> EmbeddingNet:
+    """A copy whose head gives ``matrix`` times what it gave.
+
+    The head's batch norm keeps only an offset; statistics it had are part of the linear layer, so
+    trained on with statistics of its own it would begin elsewhere.
+    """
+    result = copy.deepcopy(net).eval()
+    linear, *norms = result.head
+    with torch.no_grad():
+        for norm in norms:
+            scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+            linear.weight.mul_(scale[:, None])
+            norm.running_mean.copy_(-matrix @ (norm.bias - scale * norm.running_mean))
+            norm.running_var.fill_(1 - norm.eps)
+            norm.weight.fill_(1)
+            norm.bias.zero_()
+        linear.weight.copy_(matrix @ linear.weight)
+        if linear.bias is not None:
+            linear.bias.copy_(matrix @ linear.bias)
+    return result

@@ -1,0 +1,1 @@
+"""What networks are fed: pictures, aligned crops and features, kept and augmented."""

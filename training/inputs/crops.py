@@ -1,0 +1,180 @@
+"""Photos to aligned crops, once: the product's own detect and align, kept as a memory map.
+
+What is trained is what is served. The cache is keyed by the contents of the photos, so moved
+files are found again and changed ones are not mistaken for old.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from tqdm import tqdm
+
+from model.errors import BadImage, NoFace
+from model.faces.align import align
+from model.faces.detect import Detector, choose
+from model.faces.image import load_image
+from model.faces.quality import measure
+from model.types import CROP_SIZE
+from model.workers import begin_work, processors
+from training.atomic import made_whole
+
+VERSION = 2
+"""Raise when detect or align change what a crop looks like."""
+
+ENOUGH, ENOUGH_ALIGNED = 64, 4096
+"""Photos that are worth starting another process for, to be aligned or only decoded."""
+
+_detector: Detector | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Crops:
+    """Aligned faces of many photos, in the order of the photos.
+
+    Attributes:
+        pixels: uint8 ``(N, 112, 112, 3)``, a read-only memory map; black where nothing was found.
+        found: bool ``(N,)``, False where the photo could not be read or holds no face.
+        measures: What :func:`model.faces.quality.measure` says of each face, float32 ``(N,)`` by
+            name; NaN where nothing was found. Empty for photos that came aligned.
+        fingerprint: Hash of the photos' contents.
+    """
+
+    pixels: np.ndarray
+    found: np.ndarray
+    measures: dict[str, np.ndarray]
+    fingerprint: str
+
+
+def crop_photos(
+    paths: Sequence[Path],
+    *,
+    aligned: bool = False,
+    cache: Path,
+    progress: bool = True,
+    workers: int | None = None,
+) -> Crops:
+    """Detect, align and measure the main face of each photo, or read the result of last time.
+
+    A photo with several faces gives the largest and most central one: labelled photo
+    collections name the person in the middle.
+
+    Args:
+        paths: The photos.
+        aligned: They are aligned 112x112 crops already and are only decoded.
+        cache: Folder for the memory map.
+        progress: Show a bar.
+        workers: Processes that detect and align; default one a core.
+    """
+    fingerprint = _fingerprint(paths, aligned)
+    pixels = cache / f"crops-{fingerprint}.npy"
+    facts = pixels.with_suffix(".npz")
+    if not pixels.exists():
+        _build(paths, aligned, pixels, facts, progress, workers or processors())
+    with np.load(facts) as stored:
+        measures = {name: stored[name] for name in stored.files}
+    return Crops(np.load(pixels, mmap_mode="r"), measures.pop("found"), measures, fingerprint)
+
+
+def aligned_crops(
+    paths: Sequence[Path], *, aligned: bool = False, cache: Path, progress: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """``(pixels, found)`` of :func:`crop_photos`, for those who need no more."""
+    crops = crop_photos(paths, aligned=aligned, cache=cache, progress=progress)
+    return crops.pixels, crops.found
+
+
+def why_lost(aligned: bool) -> str:
+    """What is wrong with the photos that gave no crop, in words that follow their number."""
+    size = f"{CROP_SIZE}x{CROP_SIZE}"
+    return f"are no aligned crops of {size} pixels" if aligned else "hold no usable face"
+
+
+def _build(
+    paths: Sequence[Path], aligned: bool, pixels: Path, facts: Path, progress: bool, workers: int
+) -> None:
+    with made_whole(pixels) as partial:
+        crops = open_memmap(partial, "w+", np.uint8, (len(paths), CROP_SIZE, CROP_SIZE, 3))
+        found, measures = _fill(crops, paths, aligned, progress, workers)
+        crops.flush()
+        with made_whole(facts) as partial_facts:
+            np.savez(partial_facts, found=found, **measures)
+
+
+def _fill(
+    crops: np.ndarray, paths: Sequence[Path], aligned: bool, progress: bool, workers: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Writes the crops in their places; returns which there are and what was measured of them."""
+    found = np.zeros(len(paths), bool)
+    measures: dict[str, np.ndarray] = {}
+    worth = len(paths) // (ENOUGH_ALIGNED if aligned else ENOUGH) + 1
+    with _results(paths, aligned, min(workers, worth)) as results:
+        bar = tqdm(results, "aligning", len(paths), unit="photo", disable=not progress)
+        for row, result in enumerate(bar):
+            if result is None:
+                continue
+            crops[row], measured = result
+            found[row] = True
+            for name, value in measured.items():
+                column = measures.setdefault(name, np.full(len(paths), np.nan, np.float32))
+                column[row] = value
+    return found, measures
+
+
+@contextmanager
+def _results(paths: Sequence[Path], aligned: bool, workers: int) -> Iterator[Iterable]:
+    """What each photo gives, in order; from this process when there is little to do."""
+    task = _decode if aligned else _cut
+    if workers == 1:
+        _start(aligned)
+        yield map(task, paths)
+        return
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(aligned,)
+    ) as pool:
+        yield pool.map(task, paths, chunksize=16)
+
+
+def _start(aligned: bool) -> None:
+    global _detector
+    if not aligned and _detector is None:
+        _detector = Detector()
+
+
+def _start_worker(aligned: bool) -> None:
+    begin_work()
+    _start(aligned)
+
+
+def _cut(path: Path) -> tuple[np.ndarray, dict[str, float]] | None:
+    assert _detector is not None
+    try:
+        image = load_image(path)
+        (face,) = choose(_detector.detect(image), "largest_central", image.shape)
+    except (BadImage, NoFace):
+        return None
+    crop = align(image, face.landmarks)
+    return crop, measure(image, face, crop)
+
+
+def _decode(path: Path) -> tuple[np.ndarray, dict[str, float]] | None:
+    try:
+        image = load_image(path)
+    except BadImage:
+        return None
+    return (image, {}) if image.shape == (CROP_SIZE, CROP_SIZE, 3) else None
+
+
+def _fingerprint(paths: Sequence[Path], aligned: bool) -> str:
+    digest = hashlib.sha256(f"{VERSION} {aligned} {len(paths)}".encode())
+    for path in paths:
+        digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
+    return digest.hexdigest()[:24]

@@ -1,0 +1,78 @@
+"""Pictures decoded once: a uint8 memory map, named by the hash of what it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from model.embedding.preprocess import resize
+from model.faces.image import load_image
+from training.atomic import made_whole
+from training.datasets.table import DatasetError, Table
+from training.errors import UsageError
+
+
+def fingerprint(table: Table, *settings: object) -> str:
+    """Hash of every file's content, in order, and of the settings."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for path in table.paths:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:20]
+
+
+def square(image: np.ndarray, size: int) -> np.ndarray:
+    """Shorter side to ``size`` pixels, then the central square, uint8 ``(size, size, 3)``."""
+    height, width = image.shape[:2]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    centre = np.ascontiguousarray(image[top : top + side, left : left + side])
+    if side == size:
+        return centre
+    pixels = torch.from_numpy(centre).permute(2, 0, 1)[None].float()
+    return resize(pixels, size)[0].round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
+
+
+def pictures(
+    table: Table, size: int, cache: Path, *, boxes: bool = False, progress: bool = True
+) -> np.ndarray:
+    """All pictures as squares, decoded at the first call and mapped from disk afterwards.
+
+    Args:
+        table: Whose pictures.
+        size: Side in pixels.
+        cache: Folder for the memory maps.
+        boxes: Cut each picture to its bounding box first (in the pixels of the file).
+        progress: Show a bar while decoding.
+
+    Returns:
+        Read-only uint8 memory map ``(N, size, size, 3)``.
+    """
+    if boxes and table.boxes is None:
+        raise UsageError(f"{table.name} has no bounding boxes; leave out --boxes")
+    path = cache / f"{table.name}-{size}-{fingerprint(table, size, boxes)}.npy"
+    if not path.is_file():
+        shape = (len(table), size, size, 3)
+        rows = tqdm(table.paths, desc=f"decoding {table.name}", disable=not progress, unit="img")
+        with made_whole(path) as partial:
+            store = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
+            for row, file in enumerate(rows):
+                image = load_image(file)
+                store[row] = square(_cut(image, table.boxes[row], file) if boxes else image, size)
+            store.flush()
+    return np.load(path, mmap_mode="r")
+
+
+def _cut(image: np.ndarray, box: np.ndarray, file: Path) -> np.ndarray:
+    height, width = image.shape[:2]
+    left, top, right, bottom = (round(float(value)) for value in box)
+    if left < -1 or top < -1 or right > width + 1 or bottom > height + 1:
+        raise DatasetError(
+            f"The bounding box {left, top, right, bottom} of {file} lies outside the picture "
+            f"({width} x {height}): the pictures were resized or cut, the boxes were not. "
+            "Leave out --boxes."
+        )
+    return image[max(top, 0) : bottom, max(left, 0) : right]

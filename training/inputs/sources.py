@@ -1,0 +1,95 @@
+"""Network input by row: cached features, or decoded pictures augmented as they are needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model.embedding.preprocess import Preprocessing
+from training.inputs.augment import Augment
+
+
+class Features:
+    """Cached trunk features; there is nothing to augment.
+
+    Args:
+        values: float32 ``(N, F)``.
+    """
+
+    slow = False
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = torch.from_numpy(np.ascontiguousarray(values, np.float32))
+
+    def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
+        return self.values[torch.from_numpy(rows)]
+
+
+class Pictures:
+    """Decoded pictures, cropped and mirrored at random for training.
+
+    Args:
+        images: uint8 ``(N, H, W, 3)``, usually a memory map.
+        rows: Which of them, so that row 0 of this source may be row 17 of the map.
+        preprocessing: Size and normalisation of the network's input.
+        faces: Aligned faces move and dim a little; other pictures are cropped freely.
+    """
+
+    slow = True
+
+    def __init__(
+        self, images: np.ndarray, rows: np.ndarray, preprocessing: Preprocessing, *, faces: bool
+    ) -> None:
+        self.images, self.rows, self.preprocessing = images, rows, preprocessing
+        self.augment = Augment() if faces else free_crops
+
+    def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
+        pixels = self.images[self.rows[rows]]
+        if generator is None:
+            images = self.preprocessing(pixels)
+        else:
+            size = self.preprocessing.input_size
+            images = self.augment(torch.from_numpy(pixels), size, generator)
+            images = self.preprocessing.normalise(images)
+        return images.contiguous(memory_format=torch.channels_last)
+
+
+def free_crops(pixels: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """A random crop of 25% to 100% of the area, mirrored half of the time.
+
+    Args:
+        pixels: uint8 ``(B, H, W, 3)``.
+        size: Side of the result.
+        generator: Decides everything random.
+
+    Returns:
+        float32 ``(B, 3, size, size)`` in 0..255.
+    """
+    count = len(pixels)
+    side = (0.25 + 0.75 * torch.rand(count, generator=generator)).sqrt()
+    mirror = torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
+    theta = torch.zeros(count, 2, 3)
+    theta[:, 0, 0], theta[:, 1, 1] = side * mirror, side
+    shift = (torch.rand(count, 2, generator=generator) * 2 - 1) * (1 - side)[:, None]
+    theta[:, :, 2] = shift
+    images = pixels.permute(0, 3, 1, 2).float()
+    grid = F.affine_grid(theta, [count, 3, size, size], align_corners=False)
+    return F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+
+
+class Head(nn.Module):
+    """The trainable end of a frozen trunk: features to unit vectors.
+
+    Args:
+        width: Number of features.
+        dim: Length of the embedding.
+    """
+
+    def __init__(self, width: int, dim: int) -> None:
+        super().__init__()
+        self.head = nn.Sequential(nn.Linear(width, dim))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return F.normalize(self.head(features).float(), dim=1)

@@ -1,0 +1,1 @@
+"""A training run: its task, its recipe, its loop and what it writes down."""

@@ -1,0 +1,85 @@
+"""A network at work: where its input comes from, in which precision it runs, what it gives."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from model.embedding.embedder import Embedder
+
+BLOCK = 256
+"""Crops read from their memory map at a time."""
+
+
+class Source(Protocol):
+    """Where a batch of network input comes from.
+
+    Attributes:
+        slow: Worth preparing on another thread while the network works.
+    """
+
+    slow: bool
+
+    def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
+        """Input for some rows: augmented with a generator, plain without."""
+        ...
+
+
+def autocast(device: torch.device, precision: str) -> Any:
+    """The context the network runs in: bfloat16 where it is safe, or none."""
+    if precision == "bf16":
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()
+
+
+@torch.inference_mode()
+def embed(
+    net: nn.Module, source: Source, rows: np.ndarray, batch: int = 256, precision: str = "fp32"
+) -> np.ndarray:
+    """Unit vectors float32 ``(len(rows), D)`` of some rows, without augmentation."""
+    device = next(net.parameters()).device
+    net.eval()
+    parts = []
+    for start in range(0, len(rows), batch):
+        inputs = source.batch(rows[start : start + batch], None).to(device)
+        with autocast(device, precision):
+            parts.append(net(inputs).float().cpu().numpy())
+    return np.concatenate(parts)
+
+
+def embed_crops(
+    embedder: Embedder,
+    crops: np.ndarray,
+    rows: np.ndarray | None = None,
+    *,
+    title: str = "embedding",
+    progress: bool = True,
+) -> np.ndarray:
+    """Unit vectors float32 ``(N, D)`` of crops, or of some rows of them, a block at a time.
+
+    Args:
+        embedder: The model.
+        crops: uint8 ``(N, 112, 112, 3)``, as a rule a memory map.
+        rows: Which of them, one at least; all without.
+        title: Of the bar.
+        progress: Show a bar.
+    """
+    rows = np.arange(len(crops)) if rows is None else rows
+    blocks = tqdm(range(0, len(rows), BLOCK), title, unit="block", disable=not progress)
+    return np.concatenate([embedder.embed(crops[rows[at : at + BLOCK]]) for at in blocks])
+
+
+@torch.no_grad()
+def class_means(
+    net: nn.Module, source: Source, labels: np.ndarray, precision: str = "fp32"
+) -> Tensor:
+    """Mean unit embedding of every class ``(C, D)``: one pass over the training set."""
+    vectors = torch.from_numpy(embed(net, source, np.arange(len(labels)), precision=precision))
+    sums = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
+    sums.index_add_(0, torch.from_numpy(labels), vectors)
+    return sums / torch.from_numpy(np.bincount(labels)).clamp(min=1)[:, None]

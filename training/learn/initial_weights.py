@@ -1,0 +1,67 @@
+"""Where a network's weights come from before training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from model.bundle import MANIFEST, Bundle
+from model.embedding.network import TRUNKS, Architecture, EmbeddingNet, load_imagenet, load_trunk
+from model.errors import BundleError
+
+
+def is_bundle(source: str) -> bool:
+    """Whether a start is the folder of a bundle."""
+    return (Path(source) / MANIFEST).exists()
+
+
+def bundle_architecture(source: str) -> Architecture:
+    """What the network of a bundle is made of.
+
+    Raises:
+        BundleError: It holds a graph or a network that cannot be trained here.
+    """
+    architecture = Bundle.load(source).architecture
+    if architecture is None or architecture.trunk not in TRUNKS:
+        raise BundleError(
+            f"{source} holds an imported network, which can serve and teach, but cannot be trained."
+        )
+    return architecture
+
+
+def initialise(net: EmbeddingNet, source: str) -> list[str]:
+    """Start a network from ``imagenet``, ``scratch``, a trunk file or a bundle; says which.
+
+    Returns:
+        The trunk's top-level blocks that started fresh.
+
+    Raises:
+        BundleError: The source does not exist or does not fit the network.
+    """
+    fresh: list[str] = []
+    if source == "scratch":
+        fresh = [name for name, _ in net.trunk.named_children()]
+        print("start: from scratch")
+    elif source == "imagenet":
+        load_imagenet(net)
+        print("start: torchvision's ImageNet weights; fresh: head")
+    elif is_bundle(source):
+        bundle = Bundle.load(source)
+        if bundle.architecture != net.architecture:
+            raise BundleError(
+                f"{source} holds {bundle.architecture}, this run needs {net.architecture}."
+            )
+        net.load_state_dict(bundle.network().state_dict())
+        print(f"start: bundle {bundle.name} ({bundle.model_id[:12]})")
+    elif Path(source).is_file():
+        fresh = load_trunk(net, Path(source))
+        print(f"start: {source}; fresh: {', '.join([*fresh, 'head'])}")
+    else:
+        raise BundleError(
+            f"{source!r} is neither 'imagenet', 'scratch', a trunk file nor a bundle folder."
+        )
+    return fresh
+
+
+def started_from(source: str) -> str:
+    """What a start is called in records: the model of a bundle, the name of a file."""
+    return Bundle.load(source).model_id[:12] if is_bundle(source) else Path(source).name

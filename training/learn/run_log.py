@@ -1,0 +1,42 @@
+"""What a run writes down as it goes: a CSV, and TensorBoard where it is installed."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """All rows anew, so that a resumed run leaves no row twice."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, names)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_csv(path: Path) -> list[dict[str, float]]:
+    """The figures in a file of :func:`write_csv`; its words are left out."""
+    with path.open(newline="") as handle:
+        return [
+            {key: float(value) for key, value in row.items() if value and key != "split"}
+            for row in csv.DictReader(handle)
+        ]
+
+
+def tensorboard(folder: Path) -> Any | None:
+    """A ``SummaryWriter``, or None where TensorBoard is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder))
+
+
+def separation(row: dict[str, float]) -> float:
+    """d' of an evaluation; minus infinity where the sample has none."""
+    value = row.get("d_prime", math.nan)
+    return -math.inf if math.isnan(value) else value

@@ -1,0 +1,247 @@
+"""A dataset, a split and a network put together: what fit, compare and reproduce all start from."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from model.embedding.network import TRUNKS, Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
+from training import datasets
+from training.datasets.face_set import read_names
+from training.datasets.table import DatasetError, Table
+from training.errors import UsageError, positive
+from training.inputs.crops import aligned_crops, why_lost
+from training.inputs.features import cached_features, frozen_trunk
+from training.inputs.pictures import pictures
+from training.inputs.sources import Features, Head, Pictures
+from training.learn.inference import Source, class_means, embed
+from training.learn.initial_weights import bundle_architecture, initialise, is_bundle
+from training.learn.loop import Job
+from training.learn.recipe import Recipe
+from training.losses import build
+from training.measure import metrics
+from training.measure.retrieval import KS
+from training.splits import SPLITS, Split, split
+
+FROZEN_ONLY = "resnet50_layer3"
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Everything but the loss and the recipe.
+
+    Attributes:
+        table: The pictures that could be used.
+        split: Rows for each purpose.
+        images: uint8 pictures, aligned with ``table``.
+        features: float32 features of a frozen trunk, or None.
+        trunk: Name of the trunk.
+        init: Where its weights come from.
+        size: Side in pixels at which the network sees pictures.
+        pooling: Over the trunk's maps.
+        boxes: Whether pictures were cut to their boxes.
+    """
+
+    table: Table
+    split: Split
+    images: np.ndarray
+    features: np.ndarray | None
+    trunk: str
+    init: str
+    size: int
+    pooling: str
+    boxes: bool = False
+
+    @property
+    def budget(self) -> str:
+        """The trunk and resolution, for captions."""
+        kind = "frozen" if self.features is not None else "fine-tuned"
+        cut = "cut to their boxes and " if self.boxes else ""
+        stored = self.images.shape[1]
+        return f"{self.trunk} {kind}, {self.size} px (pictures {cut}stored at {stored} px)"
+
+    def settings(
+        self, loss: str, dim: int, proxy_init: str, options: dict[str, object] | None
+    ) -> dict[str, object]:
+        """What decides the result of a run beside its recipe; arguments as for :meth:`job`."""
+        return {
+            "loss": loss, "options": options or {}, "dim": dim, "proxy_init": proxy_init,
+            "split": self.split.describe(self.table), "pictures": self.table.fingerprint,
+            "budget": self.budget,
+            "pooling": self.pooling, "init": self.init,
+        }  # fmt: skip
+
+    def source(self, rows: np.ndarray) -> Source:
+        """Input for some rows of the table, numbered from 0."""
+        if self.features is not None:
+            return Features(self.features[rows])
+        return Pictures(self.images, rows, self.preprocessing, faces=self.table.faces)
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        return Preprocessing(input_size=self.size)
+
+    def network(self, dim: int) -> nn.Module:
+        """A network with fresh head, on the GPU if there is one; seed torch first."""
+        return self._network(dim)[0]
+
+    def _network(self, dim: int) -> tuple[nn.Module, list[str]]:
+        """The network and what of its trunk started fresh."""
+        if self.features is not None:
+            return Head(self.features.shape[1], dim).to(best_device()), []
+        architecture = Architecture(trunk=self.trunk, pooling=self.pooling, dim=dim)
+        if is_bundle(self.init):
+            # A bundle brings its own head; only the length of the embedding must agree.
+            architecture = replace(bundle_architecture(self.init), dim=dim)
+        net = EmbeddingNet(architecture)
+        fresh = initialise(net, self.init)
+        return net.to(best_device(), memory_format=torch.channels_last), fresh
+
+    def embeddings(self, net: nn.Module, part: str) -> tuple[np.ndarray, np.ndarray]:
+        """Unit vectors and labels of ``train``, ``val`` or ``test``."""
+        self.require(part)
+        rows = getattr(self.split, part)
+        return embed(net, self.source(rows), np.arange(len(rows))), self.table.labels[rows]
+
+    def require(self, *parts: str) -> None:
+        """See that these parts hold anything; a small dataset may not fill them all."""
+        if empty := [part for part in parts if not len(getattr(self.split, part))]:
+            raise DatasetError(
+                f"{self.table.name} has too few pictures for --split {self.split.name}: nothing "
+                f"is left for {' and '.join(empty)}."
+            )
+
+    def job(
+        self, loss: str, recipe: Recipe, dim: int, out: Path, *,
+        proxy_init: str = "random", options: dict[str, object] | None = None, part: str = "val",
+        progress: bool = True,
+    ) -> Job:  # fmt: skip
+        """A run that is ready to start.
+
+        Args:
+            loss: Name of the loss.
+            recipe: How to train.
+            dim: Length of the embedding.
+            out: Folder of the run.
+            proxy_init: ``random`` or ``class_mean``; losses without proxies ignore it.
+            options: The loss's own.
+            part: Which part is evaluated as training goes.
+            progress: Show a bar.
+        """
+        self.require("train", part, "test")
+        torch.manual_seed(recipe.seed)
+        net, fresh = self._network(dim)
+        rows = self.split.train
+        labels = np.unique(self.table.labels[rows], return_inverse=True)[1]
+        criterion = build(loss, int(labels.max()) + 1, dim, **(options or {}))
+        source = self.source(rows)
+        if proxy_init == "class_mean" and criterion.proxies is not None:
+            criterion.start_from(class_means(net, source, labels, recipe.precision))
+        criterion.to(best_device())
+        return Job(
+            net, criterion, source, labels, recipe, out,
+            evaluate=partial(self.quick, part=part), fresh=fresh, progress=progress,
+            settings=self.settings(loss, dim, proxy_init, options),
+        )  # fmt: skip
+
+    def quick(self, net: nn.Module, part: str = "val") -> dict[str, float]:
+        """R@K and d' of one part, without intervals."""
+        vectors, labels = self.embeddings(net, part)
+        report = metrics.evaluate(vectors, labels, replicates=0)["metrics"]
+        names = (*(f"R@{k}" for k in KS), "d_prime")
+        return {name: report[name]["value"] for name in names}
+
+
+def best_device() -> torch.device:
+    """This process's GPU, or the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = None) -> None:
+    """Options that :func:`make_task` reads; ``dataset`` is the default of ``--dataset``."""
+    parser.add_argument("--dataset", default=dataset, choices=list(datasets.DATASETS))
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where the dataset lies")
+    parser.add_argument("--split", choices=SPLITS)
+    parser.add_argument("--trunk", default="resnet50", choices=[*TRUNKS, FROZEN_ONLY],
+                        help=f"{FROZEN_ONLY} is for --frozen only")  # fmt: skip
+    parser.add_argument("--pooling", default="avg", choices=["avg", "avg_max", "gem"])
+    parser.add_argument("--init", default="imagenet",
+                        help="imagenet, scratch, a weight file, a bundle")  # fmt: skip
+    parser.add_argument("--frozen", action="store_true",
+                        help="train the head only, on cached features")  # fmt: skip
+    parser.add_argument("--size", type=positive, default=112, help="network input, pixels")
+    parser.add_argument(
+        "--stored", type=positive, help="pixels to decode pictures to; default --size"
+    )
+    parser.add_argument("--boxes", action="store_true", help="cut pictures to their boxes first")
+    parser.add_argument("--exclude", type=Path, help="text file of people and faces to leave out")
+    parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Load, align or decode, and split, as the command line says."""
+    if args.dataset is None:
+        raise UsageError(f"Give --dataset, one of: {', '.join(datasets.DATASETS)}.")
+    try:
+        Preprocessing(input_size=args.size)
+    except ValueError as error:
+        raise UsageError(f"--size cannot be used: {error}.") from error
+    if is_bundle(args.init) and args.trunk != FROZEN_ONLY:
+        held = bundle_architecture(args.init)
+        for option in ("trunk", "pooling"):
+            if getattr(args, option) != getattr(held, option):
+                raise UsageError(
+                    f"{args.init} has the {option} {getattr(held, option)}: say "
+                    f"--{option} {getattr(held, option)}."
+                )
+    table = datasets.load(args.dataset, args.data)
+    excluded = read_names(args.exclude)
+    if excluded:
+        people = set(table.people)
+        roots = {person.split("/")[0] for person in people}
+        meant = {name for name in excluded if name.split("/")[0] in roots}
+        if not meant:
+            raise UsageError(f"{args.exclude} names nobody of {table.name}, such as {min(people)}.")
+        if strange := meant - people:
+            # No mistake as such: a list made for a whole collection serves a part of it too.
+            print(f"{args.exclude} names {len(strange):,} who are not here, such as {min(strange)}")
+        kept = np.array([person not in excluded for person in table.people])
+        print(f"{table.name}: {(~kept).sum():,} pictures left out as {args.exclude} says")
+        table = table.subset(kept)
+    if table.faces:
+        for option in ("boxes", "stored"):
+            if getattr(args, option):
+                raise UsageError(f"--{option} is for other pictures than photos of people.")
+        images, found = aligned_crops(table.paths, aligned=table.aligned, cache=args.cache)
+        key = Path(images.filename).stem
+        if not found.all():
+            lost = f"{(~found).sum():,} of {len(found):,} photos {why_lost(table.aligned)}"
+            if not found.any():
+                raise DatasetError(f"{table.name}: {lost}: none is left.")
+            print(f"{lost}: left out")
+            images, table = images[np.flatnonzero(found)], table.subset(found)
+    else:
+        images = pictures(table, args.stored or args.size, args.cache, boxes=args.boxes)
+        key = Path(images.filename).stem
+    default = "identity_disjoint" if table.faces and args.dataset != "lfw40" else "paper"
+    chosen = args.split or default
+    if args.dataset == "lfw" and chosen == "identity_disjoint" and table.official_train is None:
+        raise DatasetError(f"lfw: {table.notes[0]} Or choose another --split, such as held_out.")
+    parts = split(table, chosen)
+    for note in (*table.notes, parts.describe(table)):
+        print(f"{table.name}: {note}")
+    features = None
+    if args.frozen or args.trunk == FROZEN_ONLY:
+        trunk = frozen_trunk(args.trunk, args.init, args.pooling)
+        features = cached_features(trunk, images, key, args.size, args.cache)
+    return Task(
+        table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling,
+        boxes=args.boxes,
+    )  # fmt: skip

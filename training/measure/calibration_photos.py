@@ -1,0 +1,152 @@
+"""Photos of people to calibrate on: found, aligned, embedded, judged and grouped."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from model.bundle import Bundle
+from model.embedding.embedder import Embedder
+from model.errors import CalibrationError
+from model.faces.quality import judge
+from training.atomic import made_whole
+from training.datasets import DATASETS, Table, lfw
+from training.datasets import load as load_dataset
+from training.datasets.corrections import corrected
+from training.inputs.crops import Crops, crop_photos, why_lost
+from training.learn.inference import BLOCK, embed_crops
+
+
+@dataclass(frozen=True, eq=False)
+class Photos:
+    """Embedded photos of a labelled collection; those without a face are left out.
+
+    Attributes:
+        table: The whole collection.
+        crops: The face of each of its photos.
+        rows: Which of them were embedded.
+        labels: Whose photo each of these is, wrong names set right.
+        embeddings: Their unit vectors, float32 ``(len(rows), D)``.
+        fingerprint: Hash of their crops.
+        protocol: In words, which photos these are.
+    """
+
+    table: Table
+    crops: Crops
+    rows: np.ndarray
+    labels: np.ndarray
+    embeddings: np.ndarray
+    fingerprint: str
+    protocol: str
+
+    @property
+    def names(self) -> list[str]:
+        """Person, as filed, and file of each row: what lists of groups and corrections say."""
+        table = self.table
+        return [f"{table.names[table.labels[row]]}/{table.paths[row].name}" for row in self.rows]
+
+
+def embed_photos(
+    bundle: Bundle,
+    data: str,
+    *,
+    root: Path,
+    part: str | None,
+    cache: Path,
+    corrections: Path | None = None,
+) -> Photos:
+    """Find, align and embed the photos of a dataset; vectors are cached by content.
+
+    Args:
+        bundle: The model.
+        data: Name of a dataset, or a folder with a folder a person.
+        root: Where named datasets lie.
+        part: ``DevTrain`` or ``DevTest`` for these people of LFW, None for everyone.
+        cache: Folder for crops and vectors.
+        corrections: CSV of wrong names; see :func:`training.datasets.corrections.corrected`.
+    """
+    table = load_dataset(data, root) if data in DATASETS else load_dataset("folder", data)
+    if not (table.faces or table.aligned):
+        raise CalibrationError(f"{data} has no photos of people to calibrate a face model on.")
+    right = corrected(table, corrections) if corrections else None
+    crops = crop_photos(table.paths, aligned=table.aligned, cache=cache)
+    wanted = _rows(table, data, root, part)
+    rows = wanted[crops.found[wanted]]
+    if not len(rows):
+        where = root if data in DATASETS else data
+        raise CalibrationError(f"All {len(wanted):,} photos of {where} {why_lost(table.aligned)}.")
+    digest = hashlib.sha256()
+    for start in range(0, len(rows), BLOCK):
+        digest.update(np.ascontiguousarray(crops.pixels[rows[start : start + BLOCK]]))
+    fingerprint = digest.hexdigest()
+    name = hashlib.sha256(f"{bundle.model_id} {fingerprint}".encode()).hexdigest()[:24]
+    file = cache / f"vectors-{name}.npy"
+    if not file.exists():
+        vectors = embed_crops(Embedder(bundle), crops.pixels, rows)
+        with made_whole(file) as partial:
+            np.save(partial, vectors)
+    embeddings, labels, mended = np.load(file), table.labels, ""
+    lost = len(wanted) - len(rows)
+    if right:
+        labels, mended, kept = right.labels, f"; {right.in_words(rows)}", right.kept[rows]
+        rows, embeddings = rows[kept], embeddings[kept]
+    people = f" {part}" if part else ""
+    protocol = (
+        f"{table.name}{people}: {len(rows):,} photos of {len(set(labels[rows])):,} people, "
+        f"{lost:,} photos without a face left out{mended}"
+    )
+    return Photos(table, crops, rows, labels[rows], embeddings, fingerprint, protocol)
+
+
+def photo_quality(photos: Photos) -> np.ndarray | None:
+    """Quality of each photo as the product judges it; None for photos that came aligned."""
+    measures = photos.crops.measures
+    if not measures:
+        return None
+    return np.array(
+        [
+            judge({name: float(values[row]) for name, values in measures.items()}).score
+            for row in photos.rows
+        ]
+    )
+
+
+def read_groups(path: Path) -> dict[str, str]:
+    """Group by name, of people or photos, from a CSV with the columns ``name`` and ``group``."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            if not {"name", "group"} <= set(reader.fieldnames or ()):
+                raise CalibrationError(
+                    f"{path} needs the columns name and group in its first line."
+                )
+            return {row["name"]: (row["group"] or "").strip() for row in reader}
+    except (OSError, UnicodeDecodeError) as error:
+        raise CalibrationError(f"The groups {path} cannot be read: {error}.") from error
+
+
+def photo_groups(given: Mapping[str, str], path: Path, photos: Photos) -> list[str]:
+    """Group of each photo: its own, else its person's, else none."""
+    people = (photos.table.names[label] for label in photos.labels)
+    groups = [
+        given.get(name, given.get(person, ""))
+        for name, person in zip(photos.names, people, strict=True)
+    ]
+    if not any(groups):
+        raise CalibrationError(
+            f"No name in {path} is a person (folder) or photo (folder/file) of the data."
+        )
+    return groups
+
+
+def _rows(table: Table, data: str, root: Path, part: str | None) -> np.ndarray:
+    if part is None:
+        return np.arange(len(table))
+    if data != "lfw":
+        raise CalibrationError(f"--part {part} is LFW's own split; {data} has none.")
+    return lfw.dev_rows(root, table, part)

@@ -1,0 +1,1 @@
+"""What was measured, to look at: plots, pages, the model card."""
