@@ -131,7 +131,7 @@ def _index(gallery: Gallery, url: str) -> VectorIndex:
 
 
 def _check_filled(gallery: Gallery) -> None:
-    if gallery.dimension() is None:
+    if gallery.reader.dimension() is None:
         raise GalleryError("The gallery is empty; there is nothing to index yet.")
 
 
@@ -140,10 +140,10 @@ def _stats(gallery: Gallery, arguments: argparse.Namespace) -> int:
         "gallery_id": gallery.gallery_id,
         "model_id": gallery.model_id,
         "encrypted": gallery.encrypted,
-        "seq": gallery.head().seq,
-        **asdict(gallery.counts()),
+        "seq": gallery.changes.head().seq,
+        **asdict(gallery.reader.counts()),
     }
-    if gallery.dimension() is not None:
+    if gallery.reader.dimension() is not None:
         facts["index"] = _index(gallery, arguments.index).stats().to_dict()
     print(json.dumps(facts, indent=1))
     return 0
@@ -191,7 +191,7 @@ def _move(gallery: Gallery, arguments: argparse.Namespace) -> int:
 
 def _export(gallery: Gallery, arguments: argparse.Namespace) -> int:
     path = gallery.export(arguments.file, plain=arguments.plain)
-    print(f"{gallery.count()} people written to {path} ({path.stat().st_size:,} bytes)")
+    print(f"{gallery.reader.count()} people written to {path} ({path.stat().st_size:,} bytes)")
     return 0
 
 

@@ -1,17 +1,16 @@
-"""The enrollment guard: what should make one hesitate before a photo is stored."""
+"""Checks before a photo is stored: is it there already, is it somebody else, is it too poor?"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from index.crypto.keys import name_key
-from index.search import PeopleSearch, ThresholdRule
+from index.search import PeopleSearch
 from index.types import NewPhoto
-from model.errors import EnrollmentConflict
 
 _SAME_FACE = 0.999
 """Cosine from which two faces of one file are one face. Stored vectors are rounded to float16,
@@ -48,38 +47,6 @@ class Finding:
     name: str | None = None
 
 
-@dataclass(frozen=True)
-class EnrollmentReport:
-    """Everything the guard found."""
-
-    findings: tuple[Finding, ...]
-
-    def blocking(self, accept: Collection[str] = ()) -> tuple[Finding, ...]:
-        """Findings whose code the caller does not accept.
-
-        Raises:
-            ValueError: If ``accept`` names a code that does not exist.
-        """
-        if unknown := set(accept) - set(get_args(FindingCode)):
-            raise ValueError(f"accept may name {get_args(FindingCode)}, got also {sorted(unknown)}")
-        return tuple(finding for finding in self.findings if finding.code not in accept)
-
-    def require(self, accept: Collection[str] = ()) -> None:
-        """Lets pass what is accepted.
-
-        Raises:
-            EnrollmentConflict: If anything else was found; its details hold the findings.
-        """
-        if blocking := self.blocking(accept):
-            raise EnrollmentConflict(
-                " ".join(finding.message for finding in blocking),
-                findings=[asdict(finding) for finding in blocking],
-            )
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 class EnrollmentChecks:
     """Checks photos before they are stored.
 
@@ -88,7 +55,8 @@ class EnrollmentChecks:
 
     Args:
         search: The people there are.
-        conflict: Calibrated score at which two faces count as one person.
+        conflict: From the number of strangers a search meets to the calibrated score at which
+            two faces count as one person.
         outlier: Score below which two photos count as different people.
         min_quality: Quality score below which a face is poor.
     """
@@ -97,7 +65,7 @@ class EnrollmentChecks:
         self,
         search: PeopleSearch,
         *,
-        conflict: ThresholdRule,
+        conflict: Callable[[int], float],
         outlier: float,
         min_quality: float = 0.0,
     ) -> None:
@@ -108,13 +76,16 @@ class EnrollmentChecks:
 
     def check(
         self, photos: Sequence[NewPhoto], *, name: str = "", person_id: str | None = None
-    ) -> EnrollmentReport:
+    ) -> list[Finding]:
         """Looks at photos on their way to a new or an existing person.
 
         Args:
             photos: The photos.
             name: The name they are meant for.
             person_id: The person they are to be added to, or None for a new one.
+
+        Returns:
+            What was found, in the order of the photos.
         """
         findings = [
             *self._same_photos(photos),
@@ -122,14 +93,14 @@ class EnrollmentChecks:
             *self._conflicts(photos, name, person_id),
             *self._outliers(photos, person_id),
         ]
-        return EnrollmentReport(tuple(sorted(findings, key=lambda finding: finding.photo)))
+        return sorted(findings, key=lambda finding: finding.photo)
 
     def _same_photos(self, photos: Sequence[NewPhoto]) -> list[Finding]:
         findings = []
         gallery = self._search.gallery
         for position, photo in enumerate(photos):
-            stored = gallery.photos_with_hash(photo.content_hash)
-            rows = gallery.vectors_of([int(each.id) for each in stored], committed=False)
+            stored = gallery.reader.photos_with_hash(photo.content_hash)
+            rows = gallery.changes.vectors_of([int(each.id) for each in stored], committed=False)
             same = np.flatnonzero(_same_face(rows.vectors, photo))
             earlier = [
                 other.embedding.vector
@@ -137,7 +108,7 @@ class EnrollmentChecks:
                 if other.content_hash == photo.content_hash
             ]
             if len(same):
-                owner = gallery.get(rows.people[same[0]])
+                owner = gallery.reader.get(rows.people[same[0]])
                 message = f"{_label(photo, position)} is stored already, for {owner.name}."
                 finding = Finding(
                     "same_photo", position, message, person_id=owner.id, name=owner.name
@@ -166,12 +137,12 @@ class EnrollmentChecks:
         self, photos: Sequence[NewPhoto], name: str, person_id: str | None
     ) -> list[Finding]:
         findings = []
-        results = self._search.search_many(
-            [photo.embedding for photo in photos], k=3, threshold=self._conflict, fusion="max"
-        )
+        faces = [photo.embedding for photo in photos]
+        results = self._search.search_many(faces, k=3, fusion="max")
         for position, (photo, result) in enumerate(zip(photos, results, strict=True)):
-            others = [match for match in result.matches if match.person_id != person_id]
-            if not others:
+            limit = self._conflict(result.strangers)
+            others = [match for match in result.nearest if match.person_id != person_id]
+            if not others or others[0].score < limit:
                 continue
             match = others[0]
             same_name = bool(name) and name_key(match.name) == name_key(name)
@@ -181,9 +152,9 @@ class EnrollmentChecks:
                     "already_enrolled" if same_name else "other_name",
                     position,
                     f"The face in {_label(photo, position)} {verb} {match.name} "
-                    f"(score {match.score:.3f}, limit {result.threshold:.3f}).",
+                    f"(score {match.score:.3f}, limit {limit:.3f}).",
                     score=match.score,
-                    limit=result.threshold,
+                    limit=limit,
                     person_id=match.person_id,
                     name=match.name,
                 )
@@ -192,7 +163,7 @@ class EnrollmentChecks:
 
     def _outliers(self, photos: Sequence[NewPhoto], person_id: str | None) -> list[Finding]:
         new = [np.asarray(photo.embedding.vector, np.float32) for photo in photos]
-        stored = self._search.gallery.vectors_of_people([person_id] if person_id else [])
+        stored = self._search.gallery.changes.vectors_of_people([person_id] if person_id else [])
         everything = np.array(new + [row.astype(np.float32) for row in stored.vectors])
         if len(everything) < 2:
             return []

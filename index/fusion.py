@@ -7,10 +7,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-Fusion = Literal["mean", "max", "top2", "template"]
+Fusion = Literal["max", "template"]
 
 DEFAULT_FUSION: Fusion = "template"
-"""Of the four it finds the right person most often, by far: ``python -m tests.bench fusion``."""
+"""It finds the right person far more often than ``max``: ``python -m tests.bench fusion``."""
 
 SEVERAL = 3.0
 """Strangers that a person with several photos stands for under ``template``. Thresholds are
@@ -28,9 +28,9 @@ def strangers(fusion: Fusion, people: int, photos: int) -> int:
         photos: Photos in the gallery.
 
     Returns:
-        With ``max`` and ``top2`` each photo is a chance of its own; the mean of all adds none.
+        With ``max`` each photo is a chance of its own.
     """
-    worth = {"mean": people, "template": min(photos, SEVERAL * people)}.get(fusion, photos)
+    worth = min(photos, SEVERAL * people) if fusion == "template" else photos
     return max(1, math.ceil(worth))
 
 
@@ -40,8 +40,7 @@ def fuse(query: np.ndarray, vectors: np.ndarray, fusion: Fusion) -> float:
     Args:
         query: Unit vector ``(D,)``.
         vectors: The person's photos, ``(n, D)``, about unit length.
-        fusion: ``mean``: mean over all photos. ``max``: the best photo. ``top2``: mean of the best
-            two (the only one counts for itself). ``template``: cosine to the mean of all photos.
+        fusion: ``max``: the best photo. ``template``: cosine to the mean of all photos.
 
     Returns:
         Cosine similarity in ``[-1, 1]``.
@@ -51,11 +50,6 @@ def fuse(query: np.ndarray, vectors: np.ndarray, fusion: Fusion) -> float:
     if fusion == "template":
         mean = vectors.mean(axis=0)
         return float(query @ mean / max(float(np.linalg.norm(mean)), 1e-12))
-    scores = np.sort(vectors @ query)
-    if fusion == "mean":
-        return float(scores.mean())
     if fusion == "max":
-        return float(scores[-1])
-    if fusion == "top2":
-        return float(scores[-2:].mean())
+        return float((vectors @ query).max())
     raise ValueError(f"fusion must be one of {get_args(Fusion)}, got {fusion!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -20,9 +20,6 @@ from model.types import Embedding, Match
 
 log = logging.getLogger(__name__)
 
-ThresholdRule = float | Callable[[int], float]
-"""A score, or a function from the number of strangers a search meets to a score."""
-
 _SAVE_AFTER = 1000
 """Changes after which the cache file is written again, for galleries of up to 100,000 photos;
 one percent of the photos for larger ones."""
@@ -30,26 +27,18 @@ one percent of the photos for larger ones."""
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The answer to one search.
+    """The people nearest to one face. Whether any of them matches is for the caller to decide.
 
     Attributes:
-        matches: People at or above the threshold, best first; empty means "unknown".
         nearest: The nearest people whatever their score, best first.
-        threshold: The score that was needed.
         people: Number of people searched.
-        strangers: How many comparisons with strangers the search is worth; see
-            :func:`index.fusion.strangers`.
+        strangers: How many comparisons with strangers the search is worth; a threshold must
+            allow for them. See :func:`index.fusion.strangers`.
     """
 
-    matches: tuple[Match, ...]
     nearest: tuple[Match, ...]
-    threshold: float
     people: int
     strangers: int
-
-    @property
-    def known(self) -> bool:
-        return bool(self.matches)
 
 
 class PeopleSearch:
@@ -103,7 +92,7 @@ class PeopleSearch:
         applied = 0
         # Asked before the lock: whoever finds the index up to date need not wait for the others,
         # nor for their patience with a server that is away.
-        if self.index.mark != self.gallery.head():
+        if self.index.mark != self.gallery.changes.head():
             with self._sync_lock:
                 applied = catch_up(self.gallery, self.index, progress=progress)
                 self._unsaved += applied
@@ -112,36 +101,19 @@ class PeopleSearch:
             self._save_in_background()
         return applied
 
-    def search(
-        self,
-        query: Embedding,
-        k: int = 5,
-        *,
-        threshold: ThresholdRule,
-        fusion: Fusion | None = None,
-    ) -> SearchResult:
-        """Finds the people nearest to a face.
+    def search_many(
+        self, queries: Sequence[Embedding], k: int = 5, *, fusion: Fusion | None = None
+    ) -> list[SearchResult]:
+        """Finds the people nearest to each of several faces.
 
         Args:
-            query: The face.
-            k: How many people at most.
-            threshold: The score a match needs, or a function of the number of strangers met.
+            queries: The faces.
+            k: How many people at most, for each face.
             fusion: Another way to fuse photos than this object's own.
 
         Raises:
-            BundleMismatch: If the face was embedded by another model.
+            BundleMismatch: If a face was embedded by another model.
         """
-        return self.search_many([query], k, threshold=threshold, fusion=fusion)[0]
-
-    def search_many(
-        self,
-        queries: Sequence[Embedding],
-        k: int = 5,
-        *,
-        threshold: ThresholdRule,
-        fusion: Fusion | None = None,
-    ) -> list[SearchResult]:
-        """Finds the people nearest to each of several faces; see :meth:`search`."""
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}")
         for query in queries:
@@ -154,18 +126,16 @@ class PeopleSearch:
                 )
         self.sync()
         fusion = fusion or self.fusion
-        held = self.gallery.counts()
+        held = self.gallery.reader.counts()
         met = strangers(fusion, held.people, held.photos)
-        needed = threshold(met) if callable(threshold) else float(threshold)
         if not queries or not len(self.index):
-            return [SearchResult((), (), needed, held.people, met) for _ in queries]
+            return [SearchResult((), held.people, met) for _ in queries]
         vectors = np.stack([np.asarray(query.vector, np.float32) for query in queries])
         candidates = self._candidates(vectors, max(2 * k, 10))
         results = []
         for vector, person_ids in zip(vectors, candidates, strict=True):
             nearest = self._rank(vector, person_ids, k, fusion)
-            matches = tuple(match for match in nearest if match.score >= needed)
-            results.append(SearchResult(matches, nearest, needed, held.people, met))
+            results.append(SearchResult(nearest, held.people, met))
         return results
 
     def stats(self) -> IndexStats:
@@ -201,7 +171,7 @@ class PeopleSearch:
         photos = min(held, 4 * wanted)
         while True:
             _, ids = self.index.search(vectors, photos)
-            owners = self.gallery.owners(np.unique(ids[ids >= 0]).tolist())
+            owners = self.gallery.changes.owners(np.unique(ids[ids >= 0]).tolist())
             # dict keeps the first occurrence, and with it the order of the best photos.
             found = [
                 list(dict.fromkeys(owners[i] for i in row if i in owners))[:wanted]
@@ -216,7 +186,7 @@ class PeopleSearch:
         self, vector: np.ndarray, person_ids: list[str], k: int, fusion: Fusion
     ) -> tuple[Match, ...]:
         """Scores people exactly, from the gallery's own vectors of all their photos."""
-        rows = self.gallery.vectors_of_people(person_ids)
+        rows = self.gallery.changes.vectors_of_people(person_ids)
         owners = np.array(rows.people)
         scored = []
         for person_id in person_ids:
@@ -226,7 +196,7 @@ class PeopleSearch:
                 best = int(rows.ids[mine[int(np.argmax(photos @ vector))]])
                 scored.append((fuse(vector, photos, fusion), person_id, best))
         scored.sort(key=lambda item: -item[0])
-        known = self.gallery.get_many([person_id for _, person_id, _ in scored[:k]])
+        known = self.gallery.reader.get_many([person_id for _, person_id, _ in scored[:k]])
         following = [score for score, _, _ in scored[1:]]
         return tuple(
             Match(

@@ -46,7 +46,6 @@ class StoredPhoto:
         quality: Quality score in ``[0, 1]``, or None.
         source_name: Where the photo came from.
         created: Seconds since the epoch.
-        has_thumbnail: Whether :meth:`Gallery.thumbnail` has something to show.
         note: Why it was stored although something spoke against it.
     """
 
@@ -56,7 +55,6 @@ class StoredPhoto:
     quality: float | None
     source_name: str
     created: float
-    has_thumbnail: bool
     note: str = ""
 
 
@@ -135,7 +133,6 @@ class Erased:
         people: Person records removed (name, metadata, consent).
         photos: Photo records and embeddings removed.
         thumbnails: Thumbnails removed.
-        files: Cache files deleted because they held the vectors.
         complete: True when no file of the data folder holds the bytes any more. False when a
             long read in another process still needs the old pages of the write-ahead log, which
             go with the next write or start, or when an index elsewhere could not be reached,
@@ -146,7 +143,6 @@ class Erased:
     people: int
     photos: int
     thumbnails: int
-    files: tuple[str, ...]
     complete: bool
 
 

@@ -140,10 +140,10 @@ class BatchEnroller:
 
     def _known(self, item: Item, digest: str) -> PhotoResult | None:
         """The result of a photo whose very content is stored; None for another."""
-        stored = self.context.gallery.photos_with_hash(digest)
+        stored = self.context.gallery.reader.photos_with_hash(digest)
         if not stored:
             return None
-        owners = self.context.gallery.get_many([photo.person_id for photo in stored])
+        owners = self.context.gallery.reader.get_many([photo.person_id for photo in stored])
         names = [
             owners[photo.person_id].name if photo.person_id in owners else "someone"
             for photo in stored
@@ -220,7 +220,7 @@ class BatchEnroller:
     def _stored(self, name: str, prepared: list[Prepared], item: Item) -> Enrollment:
         known = self._ids.get(name)
         # People who are there already keep their facts; app.batch.metadata adds what they lack.
-        new = known is None and not self.context.gallery.find_by_name(name)
+        new = known is None and not self.context.gallery.reader.find_by_name(name)
         result = enroll_photos.store(
             self.context,
             name,
@@ -236,7 +236,7 @@ class BatchEnroller:
 
     def _would_be(self, name: str, prepared: list[Prepared]) -> list[PhotoResult]:
         photos = [each.photo for each in prepared if each.photo]
-        same = self.context.gallery.find_by_name(name)
+        same = self.context.gallery.reader.find_by_name(name)
         known = same[0].id if len(same) == 1 else None
         found = iter(enroll_photos.findings(self.context, photos, name, known))
         results = []

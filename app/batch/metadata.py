@@ -45,7 +45,7 @@ def fill(gallery: Gallery, items: Sequence[Item], lines: Mapping[Key, Line]) -> 
     }
     told: list[str] = []
     with gallery.batch():
-        for person_id, person in gallery.get_many(list(people)).items():
+        for person_id, person in gallery.reader.get_many(list(people)).items():
             facts = {"consent": person.consent, **person.metadata}
             before = dict(facts)
             told += _add(facts, people[person_id])

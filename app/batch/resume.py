@@ -23,7 +23,7 @@ def _holds(gallery: Gallery, item: Item, line: Line) -> bool:
     # A dry run leaves lines without a photo's id.
     if not line.stored or not line.photo_id:
         return False
-    owner = gallery.get_many([line.person_id]).get(line.person_id)
+    owner = gallery.reader.get_many([line.person_id]).get(line.person_id)
     if owner is None or name_key(owner.name) != name_key(item.name):
         return False
     try:
@@ -32,5 +32,5 @@ def _holds(gallery: Gallery, item: Item, line: Line) -> bool:
         return False
     return any(
         (photo.id, photo.person_id) == (line.photo_id, line.person_id)
-        for photo in gallery.photos_with_hash(digest)
+        for photo in gallery.reader.photos_with_hash(digest)
     )

@@ -109,7 +109,7 @@ def people(settings: Settings, options: argparse.Namespace) -> int:
     found = []
     if settings.gallery_folder.exists():
         with _gallery(settings) as gallery:
-            found = gallery.people(limit=1_000_000, query=options.query)
+            found = gallery.reader.people(limit=1_000_000, query=options.query)
     if options.json:
         _print_json([{"id": each.id, "name": each.name, "photos": each.photos} for each in found])
         return 0
@@ -125,8 +125,8 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
     from app.audit import AuditLog
 
     with _gallery(settings) as gallery:
-        found = gallery.find_by_name(options.name) or list(
-            gallery.get_many([options.name]).values()
+        found = gallery.reader.find_by_name(options.name) or list(
+            gallery.reader.get_many([options.name]).values()
         )
         if not found:
             raise UnknownPerson(f"Nobody named {options.name!r} is in the gallery.")

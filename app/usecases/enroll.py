@@ -152,7 +152,7 @@ def store(
         raise ValueError(f"overrides may name {OVERRIDABLE}, not {sorted(unknown)}")
     usable = [each for each in prepared if each.photo is not None]
     if not usable:
-        known = context.gallery.get(person_id) if person_id else None
+        known = context.gallery.reader.get(person_id) if person_id else None
         return Enrollment(
             person_id, known.name if known else name or "", False,
             tuple(each.problem for each in prepared),
@@ -162,7 +162,7 @@ def store(
     context.search.sync()
     with gallery.batch():
         person_id = person_id or (None if new_person else _known(context, name))
-        name = gallery.get(person_id).name if person_id else name
+        name = gallery.reader.get(person_id).name if person_id else name
         found = findings(context, [each.photo for each in usable], name, person_id)
         results: dict[int, PhotoResult] = {}
         passed: list[tuple[Prepared, list[Finding]]] = []
@@ -181,7 +181,7 @@ def store(
                 known = gallery.add_photos(person_id, new)
                 if consent and consent != known.consent:
                     gallery.update(person_id, consent=consent)
-            stored = gallery.photos(person_id)[-len(new) :]
+            stored = gallery.reader.photos(person_id)[-len(new) :]
             for (each, mine), photo in zip(passed, stored, strict=True):
                 results[id(each)] = accepted(each, photo.id, name, _overridden(mine, reasons))
     photos = tuple(each.problem or results[id(each)] for each in prepared)
@@ -204,7 +204,7 @@ def _known(context: Context, name: str | None) -> str | None:
     """The id of the one person of this name, or None when there is none."""
     if name is None:
         raise ValueError("enroll needs a name or a person_id")
-    same = context.gallery.find_by_name(name)
+    same = context.gallery.reader.find_by_name(name)
     if len(same) > 1:
         raise GalleryError(
             f"{len(same)} people are named {name!r}. Say which one is meant by the id, or that "
@@ -219,9 +219,9 @@ def findings(
 ) -> list[list[Finding]]:
     """What the guard finds in each photo, worst first."""
     order = list(STATUS_OF_FINDING)
-    report = guard(context).check(photos, name=name, person_id=person_id)
+    checked = guard(context).check(photos, name=name, person_id=person_id)
     found: list[list[Finding]] = [[] for _ in photos]
-    for finding in sorted(report.findings, key=lambda each: order.index(each.code)):
+    for finding in sorted(checked, key=lambda each: order.index(each.code)):
         found[finding.photo].append(finding)
     return found
 

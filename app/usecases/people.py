@@ -76,17 +76,17 @@ class PeopleService:
     def people(self, *, query: str = "", limit: int = 100, offset: int = 0) -> list[Person]:
         """People of the gallery, oldest first; ``query`` keeps those whose name contains it."""
         self.principal.require("read")
-        return self.context.gallery.people(limit=limit, offset=offset, query=query)
+        return self.context.gallery.reader.people(limit=limit, offset=offset, query=query)
 
     def named(self, name: str) -> list[Person]:
         """Everyone of this name, ignoring case and spacing, oldest first."""
         self.principal.require("read")
-        return self.context.gallery.find_by_name(name)
+        return self.context.gallery.reader.find_by_name(name)
 
     def count(self) -> int:
         """How many people are in the gallery."""
         self.principal.require("read")
-        return self.context.gallery.count()
+        return self.context.gallery.reader.count()
 
     def person(self, person_id: str) -> Person:
         """One person.
@@ -95,17 +95,17 @@ class PeopleService:
             UnknownPerson: There is none with that id; so below.
         """
         self.principal.require("read")
-        return self.context.gallery.get(person_id)
+        return self.context.gallery.reader.get(person_id)
 
     def photos(self, person_id: str) -> list[StoredPhoto]:
         """A person's photos, oldest first."""
         self.principal.require("read")
-        return self.context.gallery.photos(person_id)
+        return self.context.gallery.reader.photos(person_id)
 
     def thumbnail(self, photo_id: str) -> bytes | None:
         """JPEG of a stored photo's crop, or None when thumbnails are not kept."""
         self.principal.require("read")
-        return self.context.gallery.thumbnail(photo_id)
+        return self.context.gallery.reader.thumbnail(photo_id)
 
     def rename(self, person_id: str, name: str) -> Person:
         """Give a person another name."""
@@ -131,7 +131,7 @@ class PeopleService:
         """
         self.principal.require("admin")
         gallery = self.context.gallery
-        if photo_id not in {photo.id for photo in gallery.photos(person_id)}:
+        if photo_id not in {photo.id for photo in gallery.reader.photos(person_id)}:
             raise UnknownPerson(f"This person has no photo with the id {photo_id}.")
         return self._erased(
             gallery.remove_photo(photo_id), "remove_photo", person=person_id, photo=photo_id
@@ -157,7 +157,7 @@ class PeopleService:
         """Write the whole gallery to a portable file; returns the number of people."""
         self.principal.require("admin")
         self.context.gallery.export(file)
-        number = self.context.gallery.count()
+        number = self.context.gallery.reader.count()
         self._log("export", people=number)
         return number
 

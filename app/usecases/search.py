@@ -37,9 +37,7 @@ def search(
         Embedding(vector, context.bundle.model_id, found.quality.score)
         for found, vector in zip(faces, context.pipeline.embed(faces), strict=True)
     ]
-    results = context.search.search_many(
-        queries, top, threshold=lambda met: calibration.search_threshold(met, target).threshold
-    )
+    results = context.search.search_many(queries, top)
     met = results[0].strangers
     limit = calibration.search_threshold(met, target)
 
@@ -66,6 +64,6 @@ def _thumbnail(context: Context, match: Match) -> bytes | None:
     if match.photo_id is None:
         return None
     try:
-        return context.gallery.thumbnail(match.photo_id)
+        return context.gallery.reader.thumbnail(match.photo_id)
     except UnknownPerson:  # removed since the search
         return None

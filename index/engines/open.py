@@ -58,7 +58,7 @@ def open_index(
 
 def connect(gallery: Gallery, url: str, *, dimension: int | None = None) -> VectorIndex:
     """Opens an index as it is, be it behind or of another gallery; see :func:`open_index`."""
-    known = gallery.dimension()
+    known = gallery.reader.dimension()
     if known and dimension and known != dimension:
         raise ValueError(f"the gallery's vectors have {known} numbers, not {dimension}")
     dimension = known or dimension
@@ -67,7 +67,7 @@ def connect(gallery: Gallery, url: str, *, dimension: int | None = None) -> Vect
     if url in EMBEDDED:
         index: VectorIndex = FaissIndex(dimension)
         try:
-            faiss_cache.load(index, gallery.folder / CACHE_FILE, gallery.cache_key()[0])
+            faiss_cache.load(index, gallery.folder / CACHE_FILE, gallery.changes.cache_key())
         except IndexUnavailable as error:
             log.info("%s It is rebuilt from the gallery.", error)
     else:
@@ -89,7 +89,7 @@ def discard(gallery: Gallery, url: str) -> None:
     if url in EMBEDDED:
         (gallery.folder / CACHE_FILE).unlink(missing_ok=True)
     else:
-        dimension = gallery.dimension() or 8
+        dimension = gallery.reader.dimension() or 8
         index = MilvusIndex.connect(url, dimension=dimension, model_id=gallery.model_id)
         if belongs_elsewhere(gallery, index.mark):
             index.close()

@@ -29,23 +29,25 @@ def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) ->
         IndexUnavailable: If the index is shared and belongs to another gallery.
     """
     mark = index.mark
-    if mark is not None and mark == gallery.head():
+    if mark is not None and mark == gallery.changes.head():
         return 0
     if index.shared and belongs_elsewhere(gallery, mark):
         raise foreign_index()
-    if mark is None or gallery.mark_at(mark.seq) != mark:
+    if mark is None or gallery.changes.mark_at(mark.seq) != mark:
         return rebuild(gallery, index, progress=progress)
     applied = 0
-    while changes := gallery.changes_since(mark.seq):
+    while changes := gallery.changes.since(mark.seq):
         last = {change.photo: change.operation for change in changes}
         gone = [photo for photo, operation in last.items() if operation == "drop"]
         if gone:
             index.remove(np.array(gone, np.int64))
         # A photo put here and dropped later in the log is not in the gallery any more.
-        present = gallery.vectors_of([p for p, operation in last.items() if operation == "put"])
+        present = gallery.changes.vectors_of(
+            [p for p, operation in last.items() if operation == "put"]
+        )
         if len(present):
             index.add(present.ids, present.vectors, present.people)
-        mark = gallery.mark_at(changes[-1].seq)
+        mark = gallery.changes.mark_at(changes[-1].seq)
         index.advance(mark)
         applied += len(changes)
     return applied
@@ -63,9 +65,9 @@ def take_over(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -
 
 def rebuild(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
     """Fills the index from the gallery alone, whoever had it; returns the number of vectors."""
-    head, total = gallery.head(), gallery.counts().photos
+    head, total = gallery.changes.head(), gallery.reader.counts().photos
     with tqdm(total=total, unit="photo", desc="index", disable=not (progress and total)) as bar:
-        index.rebuild(_counted(gallery.iter_embeddings(), bar), head)
+        index.rebuild(_counted(gallery.changes.iter_embeddings(), bar), head)
     # What changed during the walk is in the log after `head`.
     catch_up(gallery, index)
     return total
@@ -102,7 +104,7 @@ def snapshot(gallery: Gallery, index: VectorIndex) -> Snapshot | None:
     if not isinstance(index, FaissIndex):
         return None
     # The key is read before the state: an erasure in between voids the file.
-    key, _ = gallery.cache_key()
+    key = gallery.changes.cache_key()
     catch_up(gallery, index)
     return Snapshot(index.content(), key)
 
@@ -138,7 +140,7 @@ def compare(gallery: Gallery, index: VectorIndex) -> Agreement:
     """Compares the ids of gallery and index."""
     # The index first: what is enrolled and indexed in between is no surplus.
     held = index.ids()
-    wanted = gallery.photo_ids()
+    wanted = gallery.changes.photo_ids()
     return Agreement(
         photos=len(wanted),
         missing=tuple(np.setdiff1d(wanted, held).tolist()),
@@ -155,12 +157,12 @@ def repair(gallery: Gallery, index: VectorIndex) -> Agreement:
     catch_up(gallery, index)
     found = compare(gallery, index)
     # A gallery restored from an older copy gives numbers the index still holds to new photos.
-    known = gallery.owners(found.surplus)
+    known = gallery.changes.owners(found.surplus)
     gone = [number for number in found.surplus if number not in known]
     if gone:
         index.remove(np.array(gone, np.int64))
     for start in range(0, len(found.missing), 1000):
-        rows = gallery.vectors_of(found.missing[start : start + 1000])
+        rows = gallery.changes.vectors_of(found.missing[start : start + 1000])
         if len(rows):
             index.add(rows.ids, rows.vectors, rows.people)
     return found

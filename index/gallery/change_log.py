@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from index.crypto.keys import unseal
 from index.gallery import meta
+from index.gallery.database import Connection, Database
 from index.gallery.meta import GalleryMeta
-from index.gallery.sqlite import Database
 from index.types import Change, Mark, Vectors
 
 _VECTOR = (
@@ -26,22 +23,9 @@ _VECTOR = (
 class ChangeLog:
     """The committed state of a gallery, as an index in this process or another follows it."""
 
-    def __init__(self, folder: Path, database: Database, facts: GalleryMeta) -> None:
-        self.folder = folder
+    def __init__(self, database: Database, facts: GalleryMeta) -> None:
         self._db = database
         self._facts = facts
-
-    @property
-    def gallery_id(self) -> str:
-        return self._facts.gallery_id
-
-    @property
-    def model_id(self) -> str:
-        return self._facts.model_id
-
-    @property
-    def encrypted(self) -> bool:
-        return self._facts.vault.encrypted
 
     def head(self) -> Mark:
         """The last committed change."""
@@ -51,12 +35,12 @@ class ChangeLog:
     def mark_at(self, seq: int) -> Mark | None:
         """The mark of a past change, or None if the log has no such number."""
         if seq == 0:
-            return Mark(self.gallery_id, 0, 0)
+            return Mark(self._facts.gallery_id, 0, 0)
         with self._db.read(committed=True) as connection:
             row = connection.execute("SELECT token FROM changes WHERE seq = ?", (seq,)).fetchone()
-        return None if row is None else Mark(self.gallery_id, seq, row[0])
+        return None if row is None else Mark(self._facts.gallery_id, seq, row[0])
 
-    def changes_since(self, seq: int, limit: int = 10_000) -> list[Change]:
+    def since(self, seq: int, limit: int = 10_000) -> list[Change]:
         """Committed changes after ``seq``, oldest first."""
         with self._db.read(committed=True) as connection:
             found = connection.execute(
@@ -65,13 +49,13 @@ class ChangeLog:
             ).fetchall()
         return [Change(*row) for row in found]
 
-    def cache_key(self) -> tuple[bytes, Mark]:
-        """The key for an index cache, and the change the cache must include.
+    def cache_key(self) -> bytes:
+        """The key for an index cache.
 
         An erasure replaces the key, so a cache written without it can never be opened again.
         """
         with self._db.read(committed=True) as connection:
-            return meta.cache_key(connection, self._facts), self._head(connection)
+            return meta.cache_key(connection, self._facts)
 
     def vectors_of(self, photos: Sequence[int], *, committed: bool = True) -> Vectors:
         """Embeddings of those photo numbers that exist, ascending.
@@ -82,9 +66,9 @@ class ChangeLog:
         """
         with self._db.read(committed=committed) as connection:
             found = connection.execute(
-                _VECTOR + "WHERE embeddings.photo IN (SELECT value FROM json_each(?)) "
+                f"{_VECTOR} WHERE embeddings.photo {connection.any_number} "
                 "ORDER BY embeddings.photo",
-                (json.dumps([int(number) for number in photos]),),
+                (connection.array(int(number) for number in photos),),
             ).fetchall()
         return self._vectors(found)
 
@@ -92,23 +76,21 @@ class ChangeLog:
         """Committed embeddings of all photos of these people."""
         with self._db.read(committed=True) as connection:
             found = connection.execute(
-                _VECTOR + "WHERE people.id IN (SELECT value FROM json_each(?)) "
-                "ORDER BY embeddings.photo",
-                (json.dumps(list(person_ids)),),
+                f"{_VECTOR} WHERE people.id {connection.any_text} ORDER BY embeddings.photo",
+                (connection.array(person_ids),),
             ).fetchall()
         return self._vectors(found)
 
     def owners(self, photos: Sequence[int]) -> dict[int, str]:
         """Person ids by photo number, for those photos that exist."""
         with self._db.read(committed=True) as connection:
-            return dict(
-                connection.execute(
-                    "SELECT photos.id, people.id FROM photos "
-                    "JOIN people ON people.number = photos.person "
-                    "WHERE photos.id IN (SELECT value FROM json_each(?))",
-                    (json.dumps([int(number) for number in photos]),),
-                )
+            found = connection.execute(
+                "SELECT photos.id, people.id FROM photos "
+                "JOIN people ON people.number = photos.person "
+                f"WHERE photos.id {connection.any_number}",
+                (connection.array(int(number) for number in photos),),
             )
+            return dict(found.fetchall())
 
     def photo_ids(self) -> np.ndarray:
         """Numbers of all committed photos, int64, ascending."""
@@ -134,9 +116,9 @@ class ChangeLog:
             last = found[-1][0]
             yield self._vectors(found)
 
-    def _head(self, connection: sqlite3.Connection) -> Mark:
+    def _head(self, connection: Connection) -> Mark:
         row = connection.execute("SELECT seq, token FROM changes ORDER BY seq DESC LIMIT 1")
-        return Mark(self.gallery_id, *(row.fetchone() or (0, 0)))
+        return Mark(self._facts.gallery_id, *(row.fetchone() or (0, 0)))
 
     def _vectors(self, found: list[tuple]) -> Vectors:
         vault = self._facts.vault

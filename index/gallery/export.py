@@ -83,7 +83,7 @@ def _write_whole(gallery: Gallery, path: Path, key: bytes | None) -> None:
 
 def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None:
     with gallery.batch(), zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        counts, dimension = gallery.counts(), gallery.dimension() or 0
+        counts, dimension = gallery.reader.counts(), gallery.reader.dimension() or 0
         sums: dict[str, str] = {}
 
         def member(name: str, parts: Iterable[bytes]) -> None:
@@ -97,8 +97,8 @@ def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None
         member("people.jsonl", _people_lines(gallery))
         member("photos.jsonl", _photo_lines(gallery))
         member("embeddings.npy", _embedding_bytes(gallery, counts.photos, dimension))
-        for row, number in enumerate(gallery.photo_ids()):
-            image = gallery.thumbnail(str(number))
+        for row, number in enumerate(gallery.changes.photo_ids()):
+            image = gallery.reader.thumbnail(str(number))
             if image is not None:
                 member(f"thumbnails/{row}", [image])
         manifest = {
@@ -115,16 +115,16 @@ def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None
 
 
 def _people_lines(gallery: Gallery) -> Iterator[bytes]:
-    for person in gallery.iter_people():
+    for person in gallery.reader.iter_people():
         fields = ("id", "name", "metadata", "consent", "created", "updated")
         line = json.dumps({name: getattr(person, name) for name in fields}, ensure_ascii=False)
         yield line.encode() + b"\n"
 
 
 def _photo_lines(gallery: Gallery) -> Iterator[bytes]:
-    numbers = gallery.photo_ids().tolist()
+    numbers = gallery.changes.photo_ids().tolist()
     for start in range(0, len(numbers), 4096):
-        for photo in gallery.photos_by_number(numbers[start : start + 4096]):
+        for photo in gallery.reader.photos_by_number(numbers[start : start + 4096]):
             fields = ("person_id", "content_hash", "quality", "source_name", "note", "created")
             line = json.dumps({name: getattr(photo, name) for name in fields}, ensure_ascii=False)
             yield line.encode() + b"\n"
@@ -136,7 +136,7 @@ def _embedding_bytes(gallery: Gallery, count: int, dimension: int) -> Iterator[b
         head, {"descr": "<f2", "fortran_order": False, "shape": (count, dimension)}
     )
     yield head.getvalue()
-    for chunk in gallery.iter_embeddings():
+    for chunk in gallery.changes.iter_embeddings():
         yield chunk.vectors.tobytes()
 
 
@@ -260,7 +260,7 @@ def _import(
     with gallery.batch(), archive.open("people.jsonl") as lines:
         for line in lines:
             person = _checked_person(json.loads(line))
-            if gallery.get_many([person["id"]]):
+            if gallery.reader.get_many([person["id"]]):
                 if existing == "skip":
                     continue
                 raise GalleryError(

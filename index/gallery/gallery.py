@@ -1,4 +1,4 @@
-"""The gallery: people, photos and embeddings in one SQLite file. The source of truth."""
+"""The gallery: people, photos and embeddings. The source of truth."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,21 +14,37 @@ from typing import Any
 import numpy as np
 
 from index.gallery import export, meta, writes
-from index.gallery.queries import GalleryQueries
-from index.gallery.sqlite import Database
+from index.gallery.change_log import ChangeLog
+from index.gallery.database import Database
+from index.gallery.erasure import Erasure
+from index.gallery.meta import GalleryMeta
+from index.gallery.queries import GalleryReader
+from index.gallery.sqlite import SqliteDatabase
 from index.types import Erased, NewPhoto, Person, usable_name
-from model.errors import BundleMismatch, GalleryError, UnknownPerson
+from model.errors import BundleMismatch, GalleryError
 
 DATABASE_FILE = "gallery.sqlite"
-CACHE_PATTERN = "index.cache*"
 
 
-class Gallery(GalleryQueries):
+class Gallery:
     """People kept durably. Make one with :meth:`open`.
 
     When a method returns, what it did is on disk. All methods may be called from any thread;
     several processes may read while one writes.
+
+    Attributes:
+        folder: Where the gallery keeps its files.
+        reader: Answers questions about people and photos.
+        changes: What an index reads: the change log and the vectors.
     """
+
+    def __init__(self, folder: Path, database: Database, facts: GalleryMeta) -> None:
+        self.folder = folder
+        self._db = database
+        self._facts = facts
+        self.reader = GalleryReader(database, facts)
+        self.changes = ChangeLog(database, facts)
+        self._erasure = Erasure(folder, database)
 
     @classmethod
     def open(
@@ -57,15 +74,29 @@ class Gallery(GalleryQueries):
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = Database(folder / DATABASE_FILE)
+        database = SqliteDatabase(folder / DATABASE_FILE)
         try:
             facts = meta.establish(database, model_id, key, dimension)
         except BaseException:
             database.close()
             raise
         gallery = cls(folder, database, facts)
-        gallery._finish_erasure()
+        gallery._erasure.finish()
         return gallery
+
+    @property
+    def gallery_id(self) -> str:
+        """Random id given at creation."""
+        return self._facts.gallery_id
+
+    @property
+    def model_id(self) -> str:
+        """The model whose embeddings it holds."""
+        return self._facts.model_id
+
+    @property
+    def encrypted(self) -> bool:
+        return self._facts.vault.encrypted
 
     def close(self) -> None:
         """Releases the database. The gallery must not be used afterwards."""
@@ -91,7 +122,7 @@ class Gallery(GalleryQueries):
         with self._db.write():
             yield
         if not self._db.writing:
-            self._finish_erasure()
+            self._erasure.finish()
 
     def enroll(
         self,
@@ -119,35 +150,32 @@ class Gallery(GalleryQueries):
             BundleMismatch: If an embedding comes from another model.
             GalleryError: If ``person_id`` is taken.
         """
-        name = usable_name(name)
-        person_id = person_id or uuid.uuid4().hex
         vectors = [self._checked(photo) for photo in photos]
         now = time.time()
+        person = Person(
+            id=person_id or uuid.uuid4().hex,
+            name=usable_name(name),
+            metadata=metadata or {},
+            consent=consent,
+            created=now if created is None else created,
+            updated=now if updated is None else updated,
+        )
         with self._db.write() as connection:
-            if writes.person_number(connection, person_id) is not None:
-                raise GalleryError(f"There is already a person with the id {person_id}.")
-            number = writes.insert_person(
-                connection,
-                self._facts,
-                person_id,
-                name,
-                metadata or {},
-                consent,
-                now if created is None else created,
-                now if updated is None else updated,
-            )
+            if writes.person_number(connection, person.id) is not None:
+                raise GalleryError(f"There is already a person with the id {person.id}.")
+            number = writes.insert_person(connection, self._facts, person)
             writes.insert_photos(connection, self._facts, number, photos, vectors, now)
-            return self.get(person_id)
+            return self.reader.get(person.id)
 
     def add_photos(self, person_id: str, photos: Sequence[NewPhoto]) -> Person:
         """Adds photos to a person, all or nothing."""
         vectors = [self._checked(photo) for photo in photos]
         now = time.time()
         with self._db.write() as connection:
-            number = self._number(connection, person_id)
+            number = writes.known_person(connection, person_id)
             writes.insert_photos(connection, self._facts, number, photos, vectors, now)
             writes.touch(connection, number, now)
-            return self.get(person_id)
+            return self.reader.get(person_id)
 
     def rename(self, person_id: str, name: str) -> Person:
         """Gives a person another name."""
@@ -163,20 +191,19 @@ class Gallery(GalleryQueries):
     ) -> Person:
         """Replaces those of name, metadata and consent that are given, and erases the old ones."""
         with self._db.write() as connection:
-            number = self._number(connection, person_id)
-            person = self.get(person_id)
-            writes.update_person(
-                connection,
-                self._facts,
-                number,
-                person.name if name is None else usable_name(name),
-                person.metadata if metadata is None else metadata,
-                person.consent if consent is None else consent,
-                time.time(),
+            number = writes.known_person(connection, person_id)
+            person = self.reader.get(person_id)
+            changed = replace(
+                person,
+                name=person.name if name is None else usable_name(name),
+                metadata=person.metadata if metadata is None else metadata,
+                consent=person.consent if consent is None else consent,
+                updated=time.time(),
             )
+            writes.update_person(connection, self._facts, number, changed)
             meta.begin_log_erasure(connection)
-            person = self.get(person_id)
-        self._finish_erasure()
+            person = self.reader.get(person_id)
+        self._erasure.finish()
         return person
 
     def merge(self, keep_id: str, gone_id: str) -> Person:
@@ -187,28 +214,24 @@ class Gallery(GalleryQueries):
         if keep_id == gone_id:
             raise ValueError(f"cannot merge the person {keep_id} with itself")
         with self._db.write() as connection:
-            keep = self._number(connection, keep_id)
-            gone = self._number(connection, gone_id)
+            keep = writes.known_person(connection, keep_id)
+            gone = writes.known_person(connection, gone_id)
             writes.move_photos(connection, gone, keep)
-            writes.delete_person(connection, gone)
+            writes.delete_person(connection, self._facts, gone)
             writes.touch(connection, keep, time.time())
             meta.begin_erasure(connection, self._facts)
-            person = self.get(keep_id)
-        self._finish_erasure()
+            person = self.reader.get(keep_id)
+        self._erasure.finish()
         return person
 
     def remove_photo(self, photo_id: str) -> Erased:
         """Erases one photo: its record, embedding and thumbnail."""
         with self._db.write() as connection:
-            owner = writes.photo_owner(connection, photo_id)
-            if owner is None:
-                raise UnknownPerson(f"No photo with the id {photo_id} is in the gallery.")
-            number, person_id = owner
-            thumbnails = writes.delete_photos(connection, [int(photo_id)])
+            number, person_id = writes.photo_owner(connection, photo_id)
+            thumbnails = writes.delete_photos(connection, self._facts, [int(photo_id)])
             writes.touch(connection, number, time.time())
             meta.begin_erasure(connection, self._facts)
-        files, complete = self._finish_erasure()
-        return Erased(person_id, 0, 1, thumbnails, files, complete)
+        return Erased(person_id, 0, 1, thumbnails, complete=self._erasure.finish())
 
     def forget(self, person_id: str) -> Erased:
         """Erases a person: name, metadata, consent, photos, embeddings, thumbnails.
@@ -218,13 +241,12 @@ class Gallery(GalleryQueries):
         next use and saves a new cache without the person.
         """
         with self._db.write() as connection:
-            number = self._number(connection, person_id)
+            number = writes.known_person(connection, person_id)
             photos = writes.photo_numbers(connection, number)
-            thumbnails = writes.delete_photos(connection, photos)
-            writes.delete_person(connection, number)
+            thumbnails = writes.delete_photos(connection, self._facts, photos)
+            writes.delete_person(connection, self._facts, number)
             meta.begin_erasure(connection, self._facts)
-        files, complete = self._finish_erasure()
-        return Erased(person_id, 1, len(photos), thumbnails, files, complete)
+        return Erased(person_id, 1, len(photos), thumbnails, complete=self._erasure.finish())
 
     def export(self, path: str | Path, *, plain: bool = False) -> Path:
         """Writes everything into one portable, checksummed file.
@@ -271,21 +293,3 @@ class Gallery(GalleryQueries):
                 f"length {norm:.4g}"
             )
         return vector.astype("<f2")
-
-    def _finish_erasure(self) -> tuple[tuple[str, ...], bool]:
-        """Deletes voided cache files and empties the log, if an erasure is waiting for that."""
-        if self._db.writing:
-            return (), False
-        with self._db.read() as connection:
-            waiting = meta.waiting_erasures(connection)
-        if not waiting:
-            return (), True
-        caches = self.folder.glob(CACHE_PATTERN) if meta.CACHE_MARK in waiting else ()
-        files = tuple(sorted(path.name for path in caches))
-        for name in files:
-            (self.folder / name).unlink(missing_ok=True)
-        complete = self._db.truncate_log()
-        if complete:
-            with self._db.write() as connection:
-                meta.end_erasures(connection, waiting)
-        return files, complete

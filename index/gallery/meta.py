@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 import uuid
 from dataclasses import dataclass
 
-from index.crypto.keys import Vault, seal, unseal
-from index.gallery.sqlite import Database
+from index.crypto.keys import KEY_BYTES, Vault, seal, unseal
+from index.gallery.database import Connection, Database, MetaValue
 from model.errors import BundleMismatch, GalleryError, WrongKey
 
 _PROOF = b"the key of this gallery"
@@ -18,7 +17,7 @@ CACHE_MARK = "erasure"
 LOG_MARK = "log_erasure"
 """The same for one that only the log has to forget."""
 
-Marks = dict[str, str | int | bytes | None]
+Marks = dict[str, MetaValue]
 
 
 @dataclass(frozen=True)
@@ -69,17 +68,15 @@ def establish(
     return facts
 
 
-def _create(
-    connection: sqlite3.Connection, database: Database, model_id: str | None, vault: Vault
-) -> None:
+def _create(connection: Connection, database: Database, model_id: str | None, vault: Vault) -> None:
     if not model_id:
         raise GalleryError(
-            f"There is no gallery in {database.path.parent} yet, and without the id of a model "
-            "none can be started."
+            f"There is no gallery in {database.name} yet, and without the id of a model none "
+            "can be started."
         )
     _, tag_stored = vault.create()
     _, cache_stored = vault.create()
-    cache_slot = add_secret(connection, cache_stored)
+    (cache_slot,) = add_secrets(connection, [cache_stored])
     for name, value in (
         ("gallery_id", uuid.uuid4().hex),
         ("model_id", model_id),
@@ -91,17 +88,17 @@ def _create(
 
 
 def _recognise(
-    connection: sqlite3.Connection, database: Database, model_id: str | None, key: bytes | None
+    connection: Connection, database: Database, model_id: str | None, key: bytes | None
 ) -> GalleryMeta:
     proof = read_meta(connection, "proof")
     if proof and key is None:
         raise WrongKey(
-            f"The gallery {database.path} is encrypted and no key was given. Set "
+            f"The gallery {database.name} is encrypted and no key was given. Set "
             "FACE_GALLERY_KEY or FACE_GALLERY_KEY_FILE."
         )
     if key is not None and not proof:
         raise WrongKey(
-            f"The gallery {database.path} is not encrypted, but a key was given. To encrypt it, "
+            f"The gallery {database.name} is not encrypted, but a key was given. To encrypt it, "
             "export it and import the file into a new gallery opened with the key."
         )
     if key is not None:
@@ -109,7 +106,7 @@ def _recognise(
             unseal(key, proof, b"proof")
         except WrongKey as error:
             raise WrongKey(
-                f"The key does not open the gallery {database.path}: it was encrypted with "
+                f"The key does not open the gallery {database.name}: it was encrypted with "
                 "another one."
             ) from error
     stored = read_meta(connection, "model_id")
@@ -118,11 +115,10 @@ def _recognise(
         remedy = (
             "Use that model, or enroll everyone again in a new gallery."
             if held
-            else f"No photo is stored in it: delete the folder {database.path.parent} while no "
-            "program uses it, and start again."
+            else f"No photo is stored in it: {database.start_over}, and start again."
         )
         raise BundleMismatch(
-            f"The gallery {database.path} is for embeddings of the model {stored}, the loaded "
+            f"The gallery {database.name} is for embeddings of the model {stored}, the loaded "
             f"model is {model_id}. {remedy}",
             gallery=stored,
             model=model_id,
@@ -137,7 +133,7 @@ def _recognise(
     )
 
 
-def require_dimension(connection: sqlite3.Connection, dimension: int) -> None:
+def require_dimension(connection: Connection, dimension: int) -> None:
     """Fixes the length of the gallery's vectors, or checks it.
 
     Raises:
@@ -155,54 +151,61 @@ def require_dimension(connection: sqlite3.Connection, dimension: int) -> None:
         )
 
 
-def cache_key(connection: sqlite3.Connection, facts: GalleryMeta) -> bytes:
+def cache_key(connection: Connection, facts: GalleryMeta) -> bytes:
     """The key of index cache files written until the next erasure."""
     row = connection.execute("SELECT value FROM secrets WHERE id = ?", (facts.cache_slot,))
     return facts.vault.open(row.fetchone()[0])
 
 
-def begin_erasure(connection: sqlite3.Connection, facts: GalleryMeta) -> None:
+def begin_erasure(connection: Connection, facts: GalleryMeta) -> None:
     """Makes every index cache written so far unreadable and asks for the log to be emptied."""
     _, stored = facts.vault.create()
     connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (stored, facts.cache_slot))
     write_meta(connection, CACHE_MARK, uuid.uuid4().hex)
 
 
-def begin_log_erasure(connection: sqlite3.Connection) -> None:
+def begin_log_erasure(connection: Connection) -> None:
     """Asks for the log to be emptied, after a change of what no index cache holds."""
     write_meta(connection, LOG_MARK, uuid.uuid4().hex)
 
 
-def waiting_erasures(connection: sqlite3.Connection) -> Marks:
+def waiting_erasures(connection: Connection) -> Marks:
     """Marks of erasures whose old bytes may still lie in the log or in cache files."""
     marks = {name: read_meta(connection, name) for name in (CACHE_MARK, LOG_MARK)}
     return {name: mark for name, mark in marks.items() if mark}
 
 
-def end_erasures(connection: sqlite3.Connection, done: Marks) -> None:
+def end_erasures(connection: Connection, done: Marks) -> None:
     """Takes marks off, but for one that another erasure has replaced since it was read."""
     for name, mark in done.items():
         if read_meta(connection, name) == mark:
             write_meta(connection, name, 0)
 
 
-def add_secret(connection: sqlite3.Connection, stored: bytes) -> int:
-    """Appends a stored secret and returns its number."""
-    return connection.execute("INSERT INTO secrets (value) VALUES (?)", (stored,)).lastrowid
-
-
-def shred(connection: sqlite3.Connection, numbers: list[int]) -> None:
-    """Overwrites secrets in place; what they sealed is noise from then on."""
-    connection.executemany(
-        "UPDATE secrets SET value = zeroblob(length(value)) WHERE id = ?",
-        [(number,) for number in numbers],
+def add_secrets(connection: Connection, stored: list[bytes]) -> list[int]:
+    """Appends stored secrets and returns their numbers."""
+    return connection.insert(
+        "INSERT INTO secrets (value) VALUES (?) RETURNING id", [(value,) for value in stored]
     )
 
 
-def read_meta(connection: sqlite3.Connection, key: str) -> str | int | bytes | None:
+def shred(connection: Connection, facts: GalleryMeta, numbers: list[int]) -> None:
+    """Overwrites secrets in place; what they sealed is noise from then on."""
+    # Of the same length, so that SQLite overwrites the very bytes.
+    zeros = bytes(len(facts.vault.wrap(bytes(KEY_BYTES))))
+    connection.executemany(
+        "UPDATE secrets SET value = ? WHERE id = ?", [(zeros, number) for number in numbers]
+    )
+
+
+def read_meta(connection: Connection, key: str) -> MetaValue | None:
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else row[0]
+    return None if row is None else connection.unpack(row[0])
 
 
-def write_meta(connection: sqlite3.Connection, key: str, value: str | int | bytes) -> None:
-    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+def write_meta(connection: Connection, key: str, value: MetaValue) -> None:
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) "
+        "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (key, connection.pack(value)),
+    )

@@ -1,33 +1,37 @@
-"""The reading half of the gallery."""
+"""Questions about people and photos."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from index.crypto.keys import name_key, tag, unseal
 from index.gallery import meta, writes
-from index.gallery.change_log import ChangeLog
+from index.gallery.database import Database
+from index.gallery.meta import GalleryMeta
 from index.types import Counts, Person, StoredPhoto
 from model.errors import UnknownPerson
 
 _PERSON = (
-    "SELECT people.id, people.profile, people.created, people.updated, secrets.value, "
+    "SELECT people.number, people.id, people.profile, people.created, people.updated, "
+    "secrets.value, "
     "(SELECT COUNT(*) FROM photos WHERE photos.person = people.number) "
     "FROM people JOIN secrets ON secrets.id = people.secret "
 )
 _PHOTO = (
-    "SELECT photos.id, people.id, photos.details, photos.quality, photos.created, secrets.value, "
-    "EXISTS (SELECT 1 FROM thumbnails WHERE thumbnails.photo = photos.id) "
+    "SELECT photos.id, people.id, photos.details, photos.quality, photos.created, secrets.value "
     "FROM photos JOIN people ON people.number = photos.person "
     "JOIN secrets ON secrets.id = photos.secret "
 )
 
 
-class GalleryQueries(ChangeLog):
-    """Everything that can be asked of a gallery without changing it."""
+class GalleryReader:
+    """Everything that can be asked about people and photos; inside a batch, with its changes."""
+
+    def __init__(self, database: Database, facts: GalleryMeta) -> None:
+        self._db = database
+        self._facts = facts
 
     def dimension(self) -> int | None:
         """Length of the gallery's vectors, or None while neither opening nor a photo has set it."""
@@ -59,10 +63,9 @@ class GalleryQueries(ChangeLog):
         """Those of the given people who are in the gallery, by id."""
         with self._db.read() as connection:
             found = connection.execute(
-                _PERSON + "WHERE people.id IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(person_ids)),),
+                f"{_PERSON} WHERE people.id {connection.any_text}", (connection.array(person_ids),)
             ).fetchall()
-        return {row[0]: self._person(row) for row in found}
+        return {row[1]: self._person(row) for row in found}
 
     def find_by_name(self, name: str) -> list[Person]:
         """Everyone with this name, ignoring case and spacing, oldest record first."""
@@ -103,9 +106,9 @@ class GalleryQueries(ChangeLog):
                     _PERSON + "WHERE people.number > ? ORDER BY people.number LIMIT ?",
                     (last, chunk),
                 ).fetchall()
-                if not found:
-                    return
-                last = self._number(connection, found[-1][0])
+            if not found:
+                return
+            last = found[-1][0]
             yield from map(self._person, found)
 
     def photos(self, person_id: str) -> list[StoredPhoto]:
@@ -115,7 +118,7 @@ class GalleryQueries(ChangeLog):
             UnknownPerson: If there is no such person.
         """
         with self._db.read() as connection:
-            number = self._number(connection, person_id)
+            number = writes.known_person(connection, person_id)
             found = connection.execute(
                 _PHOTO + "WHERE photos.person = ? ORDER BY photos.id", (number,)
             ).fetchall()
@@ -125,8 +128,8 @@ class GalleryQueries(ChangeLog):
         """Those of the numbered photos that exist, ascending."""
         with self._db.read() as connection:
             found = connection.execute(
-                _PHOTO + "WHERE photos.id IN (SELECT value FROM json_each(?)) ORDER BY photos.id",
-                (json.dumps(list(numbers)),),
+                f"{_PHOTO} WHERE photos.id {connection.any_number} ORDER BY photos.id",
+                (connection.array(numbers),),
             ).fetchall()
         return [self._photo(row) for row in found]
 
@@ -146,8 +149,7 @@ class GalleryQueries(ChangeLog):
             UnknownPerson: If there is no such photo.
         """
         with self._db.read() as connection:
-            if writes.photo_owner(connection, photo_id) is None:
-                raise UnknownPerson(f"No photo with the id {photo_id} is in the gallery.")
+            writes.photo_owner(connection, photo_id)
             row = connection.execute(
                 "SELECT secrets.value, thumbnails.image FROM thumbnails "
                 "JOIN photos ON photos.id = thumbnails.photo "
@@ -156,25 +158,18 @@ class GalleryQueries(ChangeLog):
             ).fetchone()
         return None if row is None else unseal(self._facts.vault.open(row[0]), row[1], b"thumbnail")
 
-    def _number(self, connection: sqlite3.Connection, person_id: str) -> int:
-        number = writes.person_number(connection, person_id)
-        if number is None:
-            raise UnknownPerson(f"No person with the id {person_id} is in the gallery.")
-        return number
-
     def _person(self, row: tuple) -> Person:
-        person_id, sealed, created, updated, stored, photos = row
+        _, person_id, sealed, created, updated, stored, photos = row
         profile = json.loads(unseal(self._facts.vault.open(stored), sealed, b"profile"))
         return Person(id=person_id, photos=photos, created=created, updated=updated, **profile)
 
     def _photo(self, row: tuple) -> StoredPhoto:
-        number, person_id, sealed, quality, created, stored, has_thumbnail = row
+        number, person_id, sealed, quality, created, stored = row
         details = json.loads(unseal(self._facts.vault.open(stored), sealed, b"details"))
         return StoredPhoto(
             id=str(number),
             person_id=person_id,
             quality=quality,
             created=created,
-            has_thumbnail=bool(has_thumbnail),
             **details,
         )

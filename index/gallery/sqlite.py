@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from index.gallery.schema import migrate
+from index.gallery.database import MetaValue, Writer
+from index.gallery.schema.sqlite import migrate
 from model.errors import GalleryUnavailable
 
 log = logging.getLogger(__name__)
 
+_HINTS = {
+    sqlite3.SQLITE_BUSY: "another process is writing; try again",
+    sqlite3.SQLITE_LOCKED: "another process is writing; try again",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space and try again",
+    sqlite3.SQLITE_NOTADB: "the file is damaged; restore it from an export",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore it from an export",
+    sqlite3.SQLITE_READONLY: "check the folder's permissions",
+    sqlite3.SQLITE_CANTOPEN: "check the folder's permissions",
+    sqlite3.SQLITE_PERM: "check the folder's permissions",
+}
+"""What to do about an error, by its primary code."""
 
-class Database:
-    """A SQLite file in WAL mode, safe to use from any thread and several processes.
 
-    Readers borrow a connection from a pool and see one consistent snapshot. A writer holds the
-    only write transaction; in the same thread, a write inside a write is a savepoint of it.
+class SqliteConnection(sqlite3.Connection):
+    """A :class:`~index.gallery.database.Connection` to a SQLite file."""
+
+    any_number = any_text = "IN (SELECT value FROM json_each(?))"
+
+    def array(self, values: Iterable[int] | Iterable[str]) -> str:
+        return json.dumps(list(values))
+
+    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> list[int]:
+        return [self.execute(sql, row).fetchone()[0] for row in rows]
+
+    def pack(self, value: MetaValue) -> MetaValue:
+        return value
+
+    def unpack(self, stored: MetaValue) -> MetaValue:
+        return stored
+
+
+class SqliteDatabase:
+    """A SQLite file in WAL mode; see :class:`~index.gallery.database.Database`.
 
     Args:
         path: The database file; created, readable by its owner only, if it is missing.
@@ -33,14 +63,18 @@ class Database:
 
     def __init__(self, path: Path, timeout: float = 30.0) -> None:
         self.path = path
+        self.name = str(path)
+        self.start_over = f"delete the folder {path.parent} while no program uses it"
         self._timeout = timeout
-        self._pool: list[sqlite3.Connection] = []
+        self._pool: list[SqliteConnection] = []
         self._pool_lock = threading.Lock()
-        self._write_lock = threading.RLock()
-        self._writer: sqlite3.Connection | None = None
-        self._writer_thread: int | None = None
-        self._depth = 0
         self._closed = False
+        self._writer: Writer[SqliteConnection] = Writer(
+            self._begin,
+            run=lambda connection, sql: connection.execute(sql),
+            broken=lambda connection: not connection.in_transaction,
+            give_back=self._give_back,
+        )
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as error:
@@ -51,9 +85,13 @@ class Database:
             migrate(connection)
             self._pool.append(connection)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> SqliteConnection:
         connection = sqlite3.connect(
-            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            self.path,
+            timeout=self._timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=SqliteConnection,
         )
         for pragma in (
             "journal_mode = WAL",
@@ -67,19 +105,13 @@ class Database:
 
     @property
     def writing(self) -> bool:
-        """Whether the calling thread is inside :meth:`write`."""
-        return self._writer_thread == threading.get_ident()
+        return self._writer.connection is not None
 
     @contextmanager
-    def read(self, committed: bool = False) -> Iterator[sqlite3.Connection]:
-        """A snapshot to read from.
-
-        Args:
-            committed: Inside a write, leave out what it has not committed yet.
-        """
-        if self.writing and not committed:
-            assert self._writer is not None
-            yield self._writer
+    def read(self, committed: bool = False) -> Iterator[SqliteConnection]:
+        writer = self._writer.connection
+        if writer is not None and not committed:
+            yield writer
             return
         with self._explained():
             connection = self._borrow()
@@ -92,41 +124,20 @@ class Database:
                 self._give_back(connection)
 
     @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: on disk when the block ends, undone when it raises."""
-        with self._write_lock, self._explained():
-            if self._depth == 0:
-                self._writer = self._borrow()
-                try:
-                    self._writer.execute("BEGIN IMMEDIATE")
-                except BaseException:
-                    self._give_back(self._writer)
-                    raise
-                self._writer_thread = threading.get_ident()
-            connection, name = self._writer, f"level{self._depth}"
-            if self._depth:
-                connection.execute(f"SAVEPOINT {name}")
-            self._depth += 1
-            try:
-                yield connection
-                connection.execute("COMMIT" if self._depth == 1 else f"RELEASE {name}")
-            except BaseException:
-                # A full disk makes SQLite roll back on its own.
-                if connection.in_transaction:
-                    if self._depth == 1:
-                        connection.execute("ROLLBACK")
-                    else:
-                        connection.execute(f"ROLLBACK TO {name}")
-                        connection.execute(f"RELEASE {name}")
-                raise
-            finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    self._writer_thread = None
-                    self._writer = None
-                    self._give_back(connection)
+    def write(self) -> Iterator[SqliteConnection]:
+        with self._explained(), self._writer.transaction() as connection:
+            yield connection
 
-    def truncate_log(self, timeout: float = 5.0) -> bool:
+    def _begin(self) -> SqliteConnection:
+        connection = self._borrow()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            self._give_back(connection)
+            raise
+        return connection
+
+    def scrub(self, timeout: float = 5.0) -> bool:
         """Moves the write-ahead log into the main file and empties it.
 
         Args:
@@ -135,14 +146,14 @@ class Database:
         Returns:
             False when a reader kept the log in use.
         """
-        with self._write_lock, self._explained():
+        with self._writer.lock, self._explained():
             connection = self._borrow()
             try:
                 connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
                 try:
                     busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
                 except sqlite3.OperationalError as error:
-                    if "locked" not in str(error):
+                    if _primary_code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                         raise
                     busy = 1
                 connection.execute(f"PRAGMA busy_timeout = {int(self._timeout * 1000)}")
@@ -151,14 +162,13 @@ class Database:
                 self._give_back(connection)
 
     def close(self) -> None:
-        """Closes every connection that is not in use."""
         with self._pool_lock:
             self._closed = True
             for connection in self._pool:
                 connection.close()
             self._pool.clear()
 
-    def _borrow(self) -> sqlite3.Connection:
+    def _borrow(self) -> SqliteConnection:
         with self._pool_lock:
             if self._closed:
                 raise GalleryUnavailable("The gallery was closed; open it again.")
@@ -166,7 +176,7 @@ class Database:
                 return self._pool.pop()
         return self._connect()
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: SqliteConnection) -> None:
         with self._pool_lock:
             if self._closed:
                 connection.close()
@@ -180,20 +190,17 @@ class Database:
         except sqlite3.IntegrityError:
             raise
         except sqlite3.DatabaseError as error:
-            text = str(error)
-            if "locked" in text or "busy" in text:
-                hint = "another process is writing; try again"
-            elif "full" in text:
-                hint = "the disk is full; free some space and try again"
-            elif "not a database" in text or "malformed" in text:
-                hint = "the file is damaged; restore it from an export"
-            elif "readonly" in text or "unable to open" in text:
-                hint = "check the folder's permissions"
-            else:
-                hint = "see the error for the cause"
-            raise self._unavailable(text, hint) from error
+            hint = _HINTS.get(_primary_code(error), "see the error for the cause")
+            cause = getattr(error, "sqlite_errorname", type(error).__name__)
+            raise self._unavailable(f"{error} ({cause})", hint) from error
 
     def _unavailable(self, cause: str, hint: str) -> GalleryUnavailable:
         # Messages reach clients of the API, whom the server's folders do not concern.
         log.error("the gallery %s failed: %s", self.path, cause)
         return GalleryUnavailable(f"The gallery's file {self.path.name} failed: {cause}; {hint}.")
+
+
+def _primary_code(error: sqlite3.Error) -> int | None:
+    """The error's code without the extended part; None for errors of the Python module itself."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

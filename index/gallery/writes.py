@@ -3,34 +3,55 @@
 from __future__ import annotations
 
 import json
-import sqlite3
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from index.crypto.keys import name_key, seal, tag
-from index.gallery.meta import GalleryMeta, add_secret, require_dimension, shred
-from index.types import NewPhoto
+from index.gallery.database import Connection
+from index.gallery.meta import GalleryMeta, add_secrets, require_dimension, shred
+from index.types import NewPhoto, Person
+from model.errors import UnknownPerson
 
 
-def person_number(connection: sqlite3.Connection, person_id: str) -> int | None:
+def person_number(connection: Connection, person_id: str) -> int | None:
     row = connection.execute("SELECT number FROM people WHERE id = ?", (person_id,)).fetchone()
     return None if row is None else row[0]
 
 
-def photo_owner(connection: sqlite3.Connection, photo_id: str) -> tuple[int, str] | None:
-    """The number and id of the person a photo belongs to, or None for an unknown photo."""
-    if not str(photo_id).isdecimal():
-        return None
-    return connection.execute(
-        "SELECT people.number, people.id FROM photos "
-        "JOIN people ON people.number = photos.person WHERE photos.id = ?",
-        (int(photo_id),),
-    ).fetchone()
+def known_person(connection: Connection, person_id: str) -> int:
+    """The number of a person.
+
+    Raises:
+        UnknownPerson: If there is nobody with this id.
+    """
+    number = person_number(connection, person_id)
+    if number is None:
+        raise UnknownPerson(f"No person with the id {person_id} is in the gallery.")
+    return number
 
 
-def photo_numbers(connection: sqlite3.Connection, number: int) -> list[int]:
+def photo_owner(connection: Connection, photo_id: str) -> tuple[int, str]:
+    """The number and id of the person a photo belongs to.
+
+    Raises:
+        UnknownPerson: If there is no photo with this id.
+    """
+    found = None
+    if str(photo_id).isdecimal() and len(str(photo_id)) < 19:
+        found = connection.execute(
+            "SELECT people.number, people.id FROM photos "
+            "JOIN people ON people.number = photos.person WHERE photos.id = ?",
+            (int(photo_id),),
+        ).fetchone()
+    if found is None:
+        raise UnknownPerson(f"No photo with the id {photo_id} is in the gallery.")
+    return found
+
+
+def photo_numbers(connection: Connection, number: int) -> list[int]:
     found = connection.execute("SELECT id FROM photos WHERE person = ? ORDER BY id", (number,))
     return [row[0] for row in found]
 
@@ -46,40 +67,26 @@ def profile(name: str, metadata: dict[str, Any], consent: str) -> bytes:
     return text.encode()
 
 
-def insert_person(
-    connection: sqlite3.Connection,
-    facts: GalleryMeta,
-    person_id: str,
-    name: str,
-    metadata: dict[str, Any],
-    consent: str,
-    created: float,
-    updated: float,
-) -> int:
+def insert_person(connection: Connection, facts: GalleryMeta, person: Person) -> int:
+    """Stores a person and returns their number."""
     secret, stored = facts.vault.create()
-    return connection.execute(
+    sealed = seal(secret, profile(person.name, person.metadata, person.consent), b"profile")
+    row = (
+        person.id,
+        add_secrets(connection, [stored])[0],
+        tag(facts.tag_key, name_key(person.name)),
+        sealed,
+        person.created,
+        person.updated,
+    )
+    return connection.insert(
         "INSERT INTO people (id, secret, name_tag, profile, created, updated) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            person_id,
-            add_secret(connection, stored),
-            tag(facts.tag_key, name_key(name)),
-            seal(secret, profile(name, metadata, consent), b"profile"),
-            created,
-            updated,
-        ),
-    ).lastrowid
+        "VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
+        [row],
+    )[0]
 
 
-def update_person(
-    connection: sqlite3.Connection,
-    facts: GalleryMeta,
-    number: int,
-    name: str,
-    metadata: dict[str, Any],
-    consent: str,
-    now: float,
-) -> None:
+def update_person(connection: Connection, facts: GalleryMeta, number: int, person: Person) -> None:
     """Writes a person's profile again, under a fresh secret that overwrites the old one."""
     secret, stored = facts.vault.create()
     connection.execute(
@@ -89,16 +96,16 @@ def update_person(
     connection.execute(
         "UPDATE people SET name_tag = ?, profile = ?, updated = ? WHERE number = ?",
         (
-            tag(facts.tag_key, name_key(name)),
-            seal(secret, profile(name, metadata, consent), b"profile"),
-            now,
+            tag(facts.tag_key, name_key(person.name)),
+            seal(secret, profile(person.name, person.metadata, person.consent), b"profile"),
+            person.updated,
             number,
         ),
     )
 
 
 def insert_photos(
-    connection: sqlite3.Connection,
+    connection: Connection,
     facts: GalleryMeta,
     number: int,
     photos: Sequence[NewPhoto],
@@ -106,77 +113,87 @@ def insert_photos(
     now: float,
 ) -> list[int]:
     """Stores photos with their float16 vectors and logs them; returns their numbers."""
-    numbers = []
     for dimension in {len(vector) for vector in vectors}:
         require_dimension(connection, dimension)
-    for photo, vector in zip(photos, vectors, strict=True):
-        secret, stored = facts.vault.create()
-        details = {
-            "content_hash": photo.content_hash,
-            "source_name": photo.source_name,
-            "note": photo.note,
-        }
-        photo_number = connection.execute(
-            "INSERT INTO photos (person, secret, hash_tag, quality, details, created) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
+    created = [facts.vault.create() for _ in photos]
+    slots = add_secrets(connection, [stored for _, stored in created])
+    keys = [secret for secret, _ in created]
+    numbers = connection.insert(
+        "INSERT INTO photos (person, secret, hash_tag, quality, details, created) "
+        "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+        [
             (
                 number,
-                add_secret(connection, stored),
+                slot,
                 tag(facts.tag_key, photo.content_hash),
                 photo.quality if photo.quality is not None else photo.embedding.quality,
-                seal(secret, json.dumps(details, ensure_ascii=False).encode(), b"details"),
+                seal(key, _details(photo), b"details"),
                 now if photo.created is None else photo.created,
-            ),
-        ).lastrowid
-        connection.execute(
-            "INSERT INTO embeddings (photo, model_id, vector) VALUES (?, ?, ?)",
-            (photo_number, facts.model_id, seal(secret, vector.tobytes(), b"embedding")),
-        )
-        if photo.thumbnail is not None:
-            connection.execute(
-                "INSERT INTO thumbnails (photo, image) VALUES (?, ?)",
-                (photo_number, seal(secret, photo.thumbnail, b"thumbnail")),
             )
-        numbers.append(photo_number)
+            for photo, slot, key in zip(photos, slots, keys, strict=True)
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO embeddings (photo, model_id, vector) VALUES (?, ?, ?)",
+        [
+            (photo_number, facts.model_id, seal(key, vector.tobytes(), b"embedding"))
+            for photo_number, vector, key in zip(numbers, vectors, keys, strict=True)
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO thumbnails (photo, image) VALUES (?, ?)",
+        [
+            (photo_number, seal(key, photo.thumbnail, b"thumbnail"))
+            for photo_number, photo, key in zip(numbers, photos, keys, strict=True)
+            if photo.thumbnail is not None
+        ],
+    )
     _log(connection, "put", numbers)
     return numbers
 
 
-def delete_photos(connection: sqlite3.Connection, numbers: list[int]) -> int:
+def _details(photo: NewPhoto) -> bytes:
+    """The part of a photo's record that is sealed."""
+    names = ("content_hash", "source_name", "note")
+    text = json.dumps({name: getattr(photo, name) for name in names}, ensure_ascii=False)
+    return text.encode()
+
+
+def delete_photos(connection: Connection, facts: GalleryMeta, numbers: list[int]) -> int:
     """Shreds and deletes photos, logs it, and returns how many thumbnails went with them."""
-    chosen = json.dumps(numbers)
-    secrets = connection.execute(
-        "SELECT secret FROM photos WHERE id IN (SELECT value FROM json_each(?))", (chosen,)
-    ).fetchall()
-    shred(connection, [row[0] for row in secrets])
-    counted = connection.execute(
-        "DELETE FROM thumbnails WHERE photo IN (SELECT value FROM json_each(?))", (chosen,)
-    ).rowcount
-    connection.execute("DELETE FROM photos WHERE id IN (SELECT value FROM json_each(?))", (chosen,))
+    chosen, among = (connection.array(numbers),), connection.any_number
+    slots = connection.execute(f"SELECT secret FROM photos WHERE id {among}", chosen).fetchall()
+    shred(connection, facts, [slot for (slot,) in slots])
+    counted = connection.execute(f"DELETE FROM thumbnails WHERE photo {among}", chosen).rowcount
+    connection.execute(f"DELETE FROM photos WHERE id {among}", chosen)
     _log(connection, "drop", numbers)
     return counted
 
 
-def delete_person(connection: sqlite3.Connection, number: int) -> None:
+def delete_person(connection: Connection, facts: GalleryMeta, number: int) -> None:
     """Shreds and deletes a person who has no photos left."""
     row = connection.execute("SELECT secret FROM people WHERE number = ?", (number,)).fetchone()
-    shred(connection, [row[0]])
+    shred(connection, facts, [row[0]])
     connection.execute("DELETE FROM people WHERE number = ?", (number,))
 
 
-def move_photos(connection: sqlite3.Connection, source: int, target: int) -> None:
+def move_photos(connection: Connection, source: int, target: int) -> None:
     """Hands all photos of one person to another and logs them as changed."""
     numbers = photo_numbers(connection, source)
     connection.execute("UPDATE photos SET person = ? WHERE person = ?", (target, source))
     _log(connection, "put", numbers)
 
 
-def touch(connection: sqlite3.Connection, number: int, now: float) -> None:
+def touch(connection: Connection, number: int, now: float) -> None:
     connection.execute("UPDATE people SET updated = ? WHERE number = ?", (now, number))
 
 
-def _log(connection: sqlite3.Connection, operation: str, numbers: list[int]) -> None:
+def _log(connection: Connection, operation: str, numbers: list[int]) -> None:
+    last = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM changes").fetchone()[0]
     connection.executemany(
-        "INSERT INTO changes (operation, photo, token) VALUES (?, ?, random())",
-        [(operation, number) for number in numbers],
+        "INSERT INTO changes (seq, operation, photo, token) VALUES (?, ?, ?, ?)",
+        [
+            (seq, operation, number, secrets.randbits(63))
+            for seq, number in enumerate(numbers, start=last + 1)
+        ],
     )

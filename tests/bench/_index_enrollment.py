@@ -84,6 +84,6 @@ def enrollment(crowd: Crowd, count: int) -> None:
             f"index rebuilt from the gallery: {len(index)} photos in {seconds:.2f} s "
             f"({1e6 * seconds / len(index):.0f} us a photo)"
         )
-        listing, _ = timed(lambda: gallery.people(limit=10, query="no such name"))
+        listing, _ = timed(lambda: gallery.reader.people(limit=10, query="no such name"))
         print(f"list filtered by name: {people} people in {listing:.2f} s")
         gallery.close()

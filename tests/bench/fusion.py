@@ -70,9 +70,7 @@ def _scores(queries: np.ndarray, templates: list[np.ndarray], fusion: Fusion) ->
     if fusion == "template":
         means = np.array([photos.mean(axis=0) for photos in templates])
         return queries @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T
-    kept = {"max": 1, "top2": 2, "mean": max(map(len, templates))}[fusion]
-    columns = [np.sort(queries @ photos.T, axis=1)[:, -kept:].mean(axis=1) for photos in templates]
-    return np.stack(columns, axis=1)
+    return np.stack([(queries @ photos.T).max(axis=1) for photos in templates], axis=1)
 
 
 def _rank(fusion: str, known: np.ndarray, foreign: np.ndarray, trials: int) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from index.search import PeopleSearch
 from index.types import NewPhoto
-from model.types import Embedding
+from model.types import Embedding, Match
 
 MODEL = "model-a"
 DIMENSION = 64
@@ -55,3 +56,11 @@ def exact_search(
     scores = queries.astype(np.float64) @ vectors.astype(np.float64).T
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(scores, order, 1), np.asarray(ids)[order]
+
+
+def matches(
+    search: PeopleSearch, query: Embedding, k: int = 5, *, threshold: float = 0.5
+) -> list[Match]:
+    """The people at or above a threshold, best first."""
+    (result,) = search.search_many([query], k)
+    return [match for match in result.nearest if match.score >= threshold]

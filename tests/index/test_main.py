@@ -48,7 +48,7 @@ def test_export_and_import_into_an_encrypted_gallery(
     assert "already" in capsys.readouterr().err
     assert main([*new, "--skip-existing"]) == 0
     with Gallery.open(tmp_path / "new", model_id=MODEL, key=parse_key(text)) as gallery:
-        assert gallery.count() == 4
+        assert gallery.reader.count() == 4
 
 
 @pytest.mark.parametrize("words", [[], ["--no-thumbnails"]])
@@ -59,9 +59,13 @@ def test_an_import_can_leave_the_pictures_of_faces_out(
     assert main(["export", "--data", str(folder), str(file)]) == 0
     assert main(["import", "--data", str(new), str(file), "--model-id", MODEL, *words]) == 0
     with Gallery.open(new, model_id=MODEL) as gallery:
-        photos = [photo for person in gallery.iter_people() for photo in gallery.photos(person.id)]
+        photos = [
+            photo
+            for person in gallery.reader.iter_people()
+            for photo in gallery.reader.photos(person.id)
+        ]
         assert len(photos) == 8
-        assert {gallery.thumbnail(photo.id) is None for photo in photos} == {bool(words)}
+        assert {gallery.reader.thumbnail(photo.id) is None for photo in photos} == {bool(words)}
 
 
 def test_move_to_milvus_and_back(

@@ -24,6 +24,24 @@ AWAY_SECONDS = 5.0
 """How long such questions fail at once after one that was asked in vain."""
 
 
+TEMPORARY_GRPC = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED"})
+
+TEMPORARY_MILVUS = frozenset(
+    {
+        1,  # service not ready; also what pymilvus gives a call that timed out
+        2,  # service unavailable; also "cannot connect"
+        4,  # too many requests
+        8,  # rate limit
+        11,  # the server's clock lags
+        103,  # collection not fully loaded
+        401,  # no replica available
+        503,  # channel not available
+        *range(901, 906),  # node not found, offline, lacking, not matching, not available
+    }
+)
+"""Codes of https://github.com/milvus-io/milvus/blob/master/pkg/util/merr/errors.go."""
+
+
 class RetryingClient:
     """Calls methods of a Milvus client by name.
 
@@ -106,33 +124,34 @@ def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T
         try:
             return action()
         except (MilvusException, grpc.RpcError) as error:
-            text = str(error)
-            if not _passing(text):
-                raise IndexUnavailable(f"Milvus at {uri} refused the operation: {text}") from error
+            if not _is_temporary(error):
+                raise IndexUnavailable(f"Milvus at {uri} refused the operation: {error}") from error
             if attempt == ATTEMPTS or time.monotonic() - started > patience:
                 raise MilvusUnavailable(
-                    f"Milvus at {uri} does not answer ({text}). Start the server or check the "
+                    f"Milvus at {uri} does not answer ({error}). Start the server or check the "
                     "address; enrollments are safe in the gallery, and `python -m index sync` "
                     "brings the index up to date afterwards."
                 ) from error
-            log.info("Milvus at %s: %s; trying again in %.1f s", uri, text, pause)
+            log.info("Milvus at %s: %s; trying again in %.1f s", uri, error, pause)
             time.sleep(pause)
             pause *= 2
     raise AssertionError("ATTEMPTS must be at least 1")
 
 
-def _passing(text: str) -> bool:
-    signs = (
-        "UNAVAILABLE",
-        "DEADLINE_EXCEEDED",
-        "Fail connecting",
-        "connect",
-        "not ready",
-        "timeout",
-        "no available",
-        "not healthy",
-        "channel",
-        "node offline",
-        "not online",
-    )
-    return any(sign.lower() in text.lower() for sign in signs)
+def _is_temporary(error: BaseException) -> bool:
+    """Whether the same call may succeed later, by the status codes of gRPC and Milvus."""
+    import grpc
+    from pymilvus.exceptions import ConnectError, MilvusException, MilvusUnavailableException
+
+    if isinstance(error, grpc.RpcError):
+        return error.code().name in TEMPORARY_GRPC
+    if isinstance(error, (ConnectError, MilvusUnavailableException)):
+        return True
+    # The other subclasses are complaints about the request.
+    if type(error) is not MilvusException:
+        return False
+    # pymilvus wraps what gRPC or its own code raised, under a code that says nothing.
+    wrapped = error.__cause__ or error.__context__
+    if wrapped is not None and wrapped is not error:
+        return _is_temporary(wrapped)
+    return error.retriable or error.code in TEMPORARY_MILVUS

@@ -210,7 +210,7 @@ def test_an_outage_ends_the_run_and_the_next_one_goes_on(
     original = PeopleSearch.sync
 
     def away_after_the_first_person(self: PeopleSearch, **options: bool) -> int:
-        if self.gallery.count():
+        if self.gallery.reader.count():
             raise IndexUnavailable("The engine is away.")
         return original(self, **options)
 

@@ -36,7 +36,7 @@ def gallery(server: driving.Running) -> Iterator[Gallery]:
     with Gallery.open(server.data / "gallery") as opened:
         yield opened
         with opened.batch():
-            for person in list(opened.iter_people()):
+            for person in list(opened.reader.iter_people()):
                 opened.forget(person.id)
 
 
@@ -63,24 +63,24 @@ def test_a_refused_photo_is_stored_with_a_reason_merged_and_removed(
     enroll(page, "Grace", files["hopper"])
     enroll(page, "Admiral", files["hopper_again"])
     assert "looks like Grace" in shows(page, "#enroll-result", "no photo was stored")
-    assert [person.name for person in gallery.people()] == ["Grace"]
+    assert [person.name for person in gallery.reader.people()] == ["Grace"]
     page.click("#enroll-insist")
     page.wait_for_selector(":text('Give a reason first')")
     settle(page)
     assert "looks like Grace" in page.inner_text("#enroll-result")
-    assert gallery.count() == 1
+    assert gallery.reader.count() == 1
     page.fill("#enroll-reason input, #enroll-reason textarea", "the same woman, in uniform")
     keep(page, "enroll-refused")
     page.click("#enroll-insist")
     shows(page, "#enroll-result", "1 photo of 1 stored")
-    assert [person.name for person in gallery.people()] == ["Grace", "Admiral"]
+    assert [person.name for person in gallery.reader.people()] == ["Grace", "Admiral"]
 
     open_tab(page, "Gallery")
     choose_person(page, "Grace")
     pick(page, "#gallery-other", "Admiral (1 photo)")
     page.click("#gallery-merge")
     page.wait_for_selector(".fv-ask:has-text('Move 1 photo of Admiral to Grace?')")
-    assert gallery.count() == 2
+    assert gallery.reader.count() == 2
     keep(page, "gallery-merge")
     page.click("#gallery-erase")
     shows(page, "#gallery-notice", "Grace has all 2 photos now")
@@ -88,20 +88,20 @@ def test_a_refused_photo_is_stored_with_a_reason_merged_and_removed(
     assert page.locator("#gallery-list tbody tr").count() == 1
     assert page.locator("#gallery-details img").count() == 2
 
-    (person,) = gallery.people()
-    _, second = gallery.photos(person.id)
+    (person,) = gallery.reader.people()
+    _, second = gallery.reader.photos(person.id)
     page.click("#gallery-remove")
     shows(page, "#gallery-notice", "Choose a photo first.")
     pick(page, "#gallery-photo", "1. hopper.jpg")
     page.click("#gallery-remove")
     page.wait_for_selector(".fv-ask:has-text('Erase photo 1 (hopper.jpg) of Grace')")
     assert page.inner_text("#gallery-notice").strip() == ""
-    assert len(gallery.photos(person.id)) == 2
+    assert len(gallery.reader.photos(person.id)) == 2
     page.click("#gallery-erase")
     shows(page, "#gallery-notice", "Removed photo 1 (hopper.jpg) for good")
     settle(page)
     assert page.locator("#gallery-details img").count() == 1
-    assert [photo.id for photo in gallery.photos(person.id)] == [second.id]
+    assert [photo.id for photo in gallery.reader.photos(person.id)] == [second.id]
 
 
 def test_a_name_someone_has_is_shown_and_asked_about(
@@ -122,12 +122,12 @@ def test_a_name_someone_has_is_shown_and_asked_about(
     page.wait_for_selector("#enroll-result [role=alert]:has-text('Choose under the name')")
     settle(page)
     keep(page, "enroll-namesake")
-    assert [person.photos for person in gallery.people()] == [1]
+    assert [person.photos for person in gallery.reader.people()] == [1]
     page.get_by_role("radio", name="Another person of that name").check()
     page.click("#enroll-run")
     shows(page, "#enroll-result", "New person: grace.")
     settle(page)
-    assert [person.photos for person in gallery.people()] == [1, 1]
+    assert [person.photos for person in gallery.reader.people()] == [1, 1]
 
     page.click("#enroll-photos [data-part=clear]")
     give(page, "#enroll-photos", files["hopper_again"])
@@ -136,7 +136,7 @@ def test_a_name_someone_has_is_shown_and_asked_about(
     shows(page, "#enroll-result", "Added to Grace, who has 2 photos now.")
     settle(page)
     keep(page, "enroll-namesakes")
-    assert [person.photos for person in gallery.people()] == [2, 1]
+    assert [person.photos for person in gallery.reader.people()] == [2, 1]
     page.get_by_role("radio", name="Another person of that name").check()
     page.wait_for_selector("#enroll-result .fv-empty")
     page.fill("#enroll-name input, #enroll-name textarea", "Somebody else")
@@ -150,7 +150,7 @@ def test_of_several_faces_the_chosen_one_is_enrolled(
     enroll(page, "Grace", files["both"])
     shows(page, "#enroll-result", "no photo was stored")
     assert page.get_by_role("radio", name="Face").count() == 2
-    assert gallery.count() == 0
+    assert gallery.reader.count() == 0
     keep(page, "enroll-several")
     answer = httpx.post(
         f"{server.url}/v1/verify",
@@ -198,4 +198,4 @@ def test_everyone_of_a_thousand_can_be_reached(page: Page, gallery: Gallery) -> 
     page.click("#gallery-merge")
     page.click("#gallery-erase")
     shows(page, "#gallery-notice", "Person 0999 has all 2 photos now")
-    assert gallery.count() == 999
+    assert gallery.reader.count() == 999

@@ -221,7 +221,7 @@ def test_marks_lie_in_the_order_of_their_scores() -> None:
 
 
 def stored(identity: str = "1") -> StoredPhoto:
-    return StoredPhoto(identity, EVIL, "hash", 0.9, EVIL, 0.0, True, EVIL)
+    return StoredPhoto(identity, EVIL, "hash", 0.9, EVIL, 0.0, EVIL)
 
 
 def test_names_notes_and_file_names_stay_text() -> None:
@@ -241,7 +241,7 @@ def test_names_notes_and_file_names_stay_text() -> None:
         people_cards.enrollment_card(EVIL, [result], 1),
         people_cards.enrollment_card(EVIL, [result], 2),
         people_cards.search_card(search),
-        people_cards.erased_card(EVIL, Erased("id", 1, 2, 2, (), True)),
+        people_cards.erased_card(EVIL, Erased("id", 1, 2, 2, True)),
         card_markup.message("warning", EVIL, EVIL),
         face_cards.boxed(EVIL, photo()),
         card_markup.table((EVIL,), [(EVIL,)], EVIL),
@@ -289,7 +289,7 @@ def test_who_has_a_name_is_told_apart_by_number() -> None:
 
 
 def test_forgetting_says_what_was_erased() -> None:
-    words = harmless(people_cards.erased_card("Ada", Erased("id", 1, 3, 2, (), True))).text
+    words = harmless(people_cards.erased_card("Ada", Erased("id", 1, 3, 2, True))).text
     assert "3 photo records and face vectors" in words
     assert "2 thumbnails" in words
     assert "Nothing of it is left" in words

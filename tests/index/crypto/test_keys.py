@@ -65,7 +65,7 @@ def test_nothing_personal_lies_open_in_an_encrypted_gallery(
     for needle in needles:
         assert needle not in content
     with Gallery.open(tmp_path, model_id=MODEL, key=key) as gallery:
-        (person,) = gallery.find_by_name("zebulon quux")
+        (person,) = gallery.reader.find_by_name("zebulon quux")
         assert person.metadata == {"badge": "K-9000"}
 
 

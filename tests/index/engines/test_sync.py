@@ -27,7 +27,7 @@ def test_index_follows_every_kind_of_change(gallery: Gallery, faces: Faces) -> N
     gallery.forget(one.id)
     catch_up(gallery, index)
     assert len(index) == 0
-    assert index.mark == gallery.head()
+    assert index.mark == gallery.changes.head()
 
 
 def test_photo_added_and_dropped_between_two_looks(gallery: Gallery, faces: Faces) -> None:
@@ -49,8 +49,8 @@ def test_gallery_restored_from_an_older_copy_is_noticed(tmp_path: Path, faces: F
         index = open_index(gallery)
     with Gallery.open(tmp_path / "copy", model_id=MODEL) as restored:
         other = restored.enroll("other", faces.photos(2, 2))
-        assert restored.head().seq == index.mark.seq
-        wanted = restored.vectors_of_people([other.id])
+        assert restored.changes.head().seq == index.mark.seq
+        wanted = restored.changes.vectors_of_people([other.id])
         catch_up(restored, index)
         scores, ids = index.search(wanted.vectors[:1].astype(np.float32), 1)
         assert ids[0, 0] == wanted.ids[0]
@@ -79,7 +79,7 @@ def test_repair_keeps_what_is_enrolled_before_the_index_is_read(
 ) -> None:
     class Busy(FaissIndex):
         def ids(self) -> np.ndarray:
-            if gallery.count() == 1:
+            if gallery.reader.count() == 1:
                 gallery.enroll("late", faces.photos(1, 2))
                 catch_up(gallery, self)
             return super().ids()
@@ -91,23 +91,24 @@ def test_repair_keeps_what_is_enrolled_before_the_index_is_read(
 
 
 def test_repair_keeps_what_is_enrolled_after_the_gallery_is_read(
-    tmp_path: Path, faces: Faces
+    gallery: Gallery, faces: Faces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Busy(Gallery):
-        def photo_ids(self) -> np.ndarray:
-            before = super().photo_ids()
-            if self.count() == 1:
-                self.enroll("late", faces.photos(1, 1))
-                catch_up(self, index)
-            return before
+    photo_ids = gallery.changes.photo_ids
 
-    with Busy.open(tmp_path, model_id=MODEL) as gallery:
-        gallery.enroll("one", faces.photos(0, 3))
-        index = open_index(gallery)
-        # Left over from before the gallery was restored; 4 is the next number it gives.
-        index.add(np.array([4, 99]), faces.centres[:2], [])
-        assert repair(gallery, index).surplus == (4, 99)
-        assert index.ids().tolist() == [1, 2, 3, 4]
+    def then_enroll() -> np.ndarray:
+        before = photo_ids()
+        if gallery.reader.count() == 1:
+            gallery.enroll("late", faces.photos(1, 1))
+            catch_up(gallery, index)
+        return before
+
+    monkeypatch.setattr(gallery.changes, "photo_ids", then_enroll)
+    gallery.enroll("one", faces.photos(0, 3))
+    index = open_index(gallery)
+    # Left over from before the gallery was restored; 4 is the next number it gives.
+    index.add(np.array([4, 99]), faces.centres[:2], [])
+    assert repair(gallery, index).surplus == (4, 99)
+    assert index.ids().tolist() == [1, 2, 3, 4]
 
 
 def test_changes_made_while_rebuilding_are_included(gallery: Gallery, faces: Faces) -> None:
@@ -117,7 +118,7 @@ def test_changes_made_while_rebuilding_are_included(gallery: Gallery, faces: Fac
     class Slow(FaissIndex):
         def rebuild(self, chunks: object, mark: object) -> None:
             super().rebuild(chunks, mark)
-            if gallery.count() == 5:
+            if gallery.reader.count() == 5:
                 gallery.enroll("late", faces.photos(6, 2))
                 gallery.remove_photo("1")
 

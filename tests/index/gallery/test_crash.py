@@ -60,10 +60,10 @@ def check(folder: Path, acknowledged: set[str], checked: int) -> tuple[int, int]
     connection.close()
     with Gallery.open(folder, model_id=MODEL) as gallery:
         for name in acknowledged:
-            (person,) = gallery.find_by_name(name)
-            assert len(gallery.vectors_of_people([person.id])) == PHOTOS
-            for photo in gallery.photos(person.id):
-                assert gallery.thumbnail(photo.id) is not None
+            (person,) = gallery.reader.find_by_name(name)
+            assert len(gallery.changes.vectors_of_people([person.id])) == PHOTOS
+            for photo in gallery.reader.photos(person.id):
+                assert gallery.reader.thumbnail(photo.id) is not None
     return max((row[0] for row in rows), default=checked), len(rows)
 
 
@@ -97,7 +97,7 @@ def test_kill_at_200_random_moments_loses_nothing_acknowledged(tmp_path: Path) -
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
     with Gallery.open(tmp_path, model_id=MODEL) as gallery:
-        assert gallery.count() == people
-        assert everyone <= {person.name for person in gallery.iter_people()}
+        assert gallery.reader.count() == people
+        assert everyone <= {person.name for person in gallery.reader.iter_people()}
     # The kills fell into the work, not before it.
     assert interrupted > KILLS // 2

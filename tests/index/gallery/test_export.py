@@ -21,14 +21,16 @@ def filled(folder: Path, key: bytes | None = None) -> Gallery:
     gallery = Gallery.open(folder, model_id=MODEL, key=key)
     for n in range(5):
         gallery.enroll(f"Pérson {n}", faces.photos(n, n), {"n": n}, "yes")
-    gallery.add_photos(gallery.people()[0].id, [faces.photo(0, thumbnail=None, quality=None)])
+    gallery.add_photos(
+        gallery.reader.people()[0].id, [faces.photo(0, thumbnail=None, quality=None)]
+    )
     return gallery
 
 
 def summary(gallery: Gallery) -> list:
     vectors = {
         int(i): v.tobytes()
-        for c in gallery.iter_embeddings()
+        for c in gallery.changes.iter_embeddings()
         for i, v in zip(c.ids, c.vectors, strict=True)
     }
     return [
@@ -46,13 +48,13 @@ def summary(gallery: Gallery) -> list:
                     p.source_name,
                     p.note,
                     p.created,
-                    gallery.thumbnail(p.id),
+                    gallery.reader.thumbnail(p.id),
                     vectors[int(p.id)],
                 )
-                for p in gallery.photos(person.id)
+                for p in gallery.reader.photos(person.id)
             ],
         )
-        for person in gallery.iter_people()
+        for person in gallery.reader.iter_people()
     ]
 
 
@@ -76,13 +78,17 @@ def test_thumbnails_can_be_left_out(tmp_path: Path, key: bytes | None) -> None:
     with filled(tmp_path / "a", key) as source:
         file = source.export(tmp_path / "people.faces")
         wanted = [row[:6] for row in summary(source)]
-        assert source.thumbnail("1") is not None
+        assert source.reader.thumbnail("1") is not None
     with Gallery.open(tmp_path / "b", model_id=MODEL, key=key) as target:
         assert target.import_(file, thumbnails=False) == 5
         assert [row[:6] for row in summary(target)] == wanted
-        photos = [photo for person in target.iter_people() for photo in target.photos(person.id)]
+        photos = [
+            photo
+            for person in target.reader.iter_people()
+            for photo in target.reader.photos(person.id)
+        ]
         assert len(photos) == 11
-        assert all(target.thumbnail(photo.id) is None for photo in photos)
+        assert all(target.reader.thumbnail(photo.id) is None for photo in photos)
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "sealed"])
@@ -129,16 +135,16 @@ def test_damage_is_found_before_anything_is_stored(tmp_path: Path, key: bytes | 
                 target.import_(bad_file)
             except (GalleryError, WrongKey):
                 refused += 1
-                assert target.count() == 0
+                assert target.reader.count() == 0
             else:
                 # The flip fell on a byte that carries nothing, such as a date in the archive.
-                for person in target.people():
+                for person in target.reader.people():
                     target.forget(person.id)
         assert refused >= 9
         bad_file.write_bytes(good[: len(good) // 2])
         with pytest.raises((GalleryError, WrongKey)):
             target.import_(bad_file)
-        assert target.count() == 0
+        assert target.reader.count() == 0
 
 
 def test_changed_member_is_named(tmp_path: Path) -> None:
@@ -159,12 +165,12 @@ def test_changed_member_is_named(tmp_path: Path) -> None:
 def test_known_people_stop_or_are_skipped(tmp_path: Path) -> None:
     with filled(tmp_path / "a") as gallery:
         file = gallery.export(tmp_path / "x")
-        forgotten = gallery.people()[3]
+        forgotten = gallery.reader.people()[3]
         before = summary(gallery)
         gallery.forget(forgotten.id)
         with pytest.raises(GalleryError, match="already"):
             gallery.import_(file)
-        assert gallery.count() == 4
+        assert gallery.reader.count() == 4
         assert gallery.import_(file, existing="skip") == 1
         assert sorted(summary(gallery)) == sorted(before)
         with pytest.raises(ValueError, match="overwrite"):
@@ -178,7 +184,7 @@ def test_vectors_of_another_length_do_not_spoil_an_empty_gallery(tmp_path: Path)
     with Gallery.open(tmp_path / "b", model_id=MODEL, dimension=DIMENSION) as target:
         with pytest.raises(BundleMismatch, match=f"vectors of {DIMENSION} numbers, not of 8"):
             target.import_(file)
-        assert (target.count(), target.dimension()) == (0, DIMENSION)
+        assert (target.reader.count(), target.reader.dimension()) == (0, DIMENSION)
         target.enroll("Ada", Faces().photos(0))
 
 

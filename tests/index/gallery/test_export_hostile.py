@@ -136,7 +136,7 @@ def test_a_forged_export_is_refused_as_a_whole(
 ) -> None:
     with pytest.raises(GalleryError):
         target.import_(forged(tmp_path, forge(good)))
-    assert target.count() == 0
+    assert target.reader.count() == 0
 
 
 def without(data: bytes, *fields: str) -> bytes:
@@ -155,8 +155,8 @@ def test_an_export_from_before_there_were_notes_and_dates_is_imported(
     before = time.time()
     with Gallery.open(tmp_path / "b", model_id=MODEL) as gallery:
         assert gallery.import_(forged(tmp_path, members)) == 2
-        people = gallery.people()
-        photos = [photo for each in people for photo in gallery.photos(each.id)]
+        people = gallery.reader.people()
+        photos = [photo for each in people for photo in gallery.reader.photos(each.id)]
     assert {photo.note for photo in photos} == {""}
     dates = [*(each.created for each in (*people, *photos)), *(each.updated for each in people)]
     assert all(before <= date <= time.time() for date in dates)
@@ -195,8 +195,8 @@ def test_any_value_in_any_field_is_imported_or_refused(
     try:
         target.import_(file)
     except FaceError:
-        assert target.count() == 0
-    for person in target.people():
+        assert target.reader.count() == 0
+    for person in target.reader.people():
         assert isinstance(person.name, str)
         assert isinstance(person.consent, str)
         target.forget(person.id)

@@ -18,19 +18,19 @@ from tests.index.helpers import MODEL, Faces, unit
 def test_enrolled_person_is_read_back_whole(gallery: Gallery, faces: Faces) -> None:
     photos = faces.photos(0)
     person = gallery.enroll("Ada  Lovelace ", photos, {"team": "engine"}, "signed 2024-05-01")
-    assert gallery.get(person.id) == person
+    assert gallery.reader.get(person.id) == person
     assert (person.name, person.metadata, person.consent, person.photos) == (
         "Ada Lovelace",
         {"team": "engine"},
         "signed 2024-05-01",
         3,
     )
-    stored = gallery.photos(person.id)
+    stored = gallery.reader.photos(person.id)
     assert [(p.content_hash, p.quality, p.source_name, p.note) for p in stored] == [
         (p.content_hash, p.quality, p.source_name, p.note) for p in photos
     ]
-    assert [gallery.thumbnail(p.id) for p in stored] == [p.thumbnail for p in photos]
-    (chunk,) = gallery.iter_embeddings()
+    assert [gallery.reader.thumbnail(p.id) for p in stored] == [p.thumbnail for p in photos]
+    (chunk,) = gallery.changes.iter_embeddings()
     assert chunk.people == [person.id] * 3
     expected = np.array([p.embedding.vector for p in photos]).astype(np.float16)
     assert np.array_equal(chunk.vectors, expected)
@@ -39,38 +39,41 @@ def test_enrolled_person_is_read_back_whole(gallery: Gallery, faces: Faces) -> N
 def test_everything_survives_reopening(tmp_path: Path, faces: Faces) -> None:
     with Gallery.open(tmp_path, model_id=MODEL) as first:
         person = first.enroll("Ada", faces.photos(0))
-        head = first.head()
+        head = first.changes.head()
     with Gallery.open(tmp_path, model_id=MODEL) as again:
-        assert again.get(person.id) == person
-        assert again.head() == head
+        assert again.reader.get(person.id) == person
+        assert again.changes.head() == head
 
 
 def test_names_are_found_ignoring_case_and_spacing(gallery: Gallery, faces: Faces) -> None:
     first = gallery.enroll("José  García", faces.photos(0, 1))
     second = gallery.enroll("JOSÉ GARCÍA", faces.photos(1, 1))
     gallery.enroll("Someone Else", faces.photos(2, 1))
-    assert [p.id for p in gallery.find_by_name(" josé garcía")] == [first.id, second.id]
-    assert gallery.find_by_name("josé") == []
+    assert [p.id for p in gallery.reader.find_by_name(" josé garcía")] == [first.id, second.id]
+    assert gallery.reader.find_by_name("josé") == []
 
 
 def test_people_are_paged_and_filtered(gallery: Gallery, faces: Faces) -> None:
     names = [f"{'Ann' if n % 2 else 'Bob'} {n}" for n in range(10)]
     for n, name in enumerate(names):
         gallery.enroll(name, faces.photos(n, 1))
-    assert [p.name for p in gallery.people(limit=3, offset=4)] == names[4:7]
-    assert [p.name for p in gallery.people(limit=2, offset=1, query="ANN")] == ["Ann 3", "Ann 5"]
-    assert [p.name for p in gallery.iter_people(chunk=3)] == names
-    assert gallery.count() == 10
+    assert [p.name for p in gallery.reader.people(limit=3, offset=4)] == names[4:7]
+    assert [p.name for p in gallery.reader.people(limit=2, offset=1, query="ANN")] == [
+        "Ann 3",
+        "Ann 5",
+    ]
+    assert [p.name for p in gallery.reader.iter_people(chunk=3)] == names
+    assert gallery.reader.count() == 10
     with pytest.raises(ValueError, match="negative"):
-        gallery.people(limit=-1)
+        gallery.reader.people(limit=-1)
 
 
 def test_rename_and_update(gallery: Gallery, faces: Faces) -> None:
     person = gallery.enroll("Old", faces.photos(0), {"a": 1}, "yes")
     renamed = gallery.rename(person.id, "New")
     assert (renamed.name, renamed.metadata, renamed.consent) == ("New", {"a": 1}, "yes")
-    assert gallery.find_by_name("Old") == []
-    assert [p.id for p in gallery.find_by_name("new")] == [person.id]
+    assert gallery.reader.find_by_name("Old") == []
+    assert [p.id for p in gallery.reader.find_by_name("new")] == [person.id]
     assert gallery.update(person.id, metadata={"b": 2}).metadata == {"b": 2}
     assert renamed.updated >= person.updated
 
@@ -78,24 +81,24 @@ def test_rename_and_update(gallery: Gallery, faces: Faces) -> None:
 def test_merge_moves_photos_and_logs_them(gallery: Gallery, faces: Faces) -> None:
     keep = gallery.enroll("Keep", faces.photos(0, 2))
     gone = gallery.enroll("Gone", faces.photos(0, 3))
-    before = gallery.head().seq
-    moved = [int(p.id) for p in gallery.photos(gone.id)]
+    before = gallery.changes.head().seq
+    moved = [int(p.id) for p in gallery.reader.photos(gone.id)]
     merged = gallery.merge(keep.id, gone.id)
     assert (merged.name, merged.photos) == ("Keep", 5)
     with pytest.raises(UnknownPerson):
-        gallery.get(gone.id)
-    assert [(c.operation, c.photo) for c in gallery.changes_since(before)] == [
+        gallery.reader.get(gone.id)
+    assert [(c.operation, c.photo) for c in gallery.changes.since(before)] == [
         ("put", number) for number in moved
     ]
-    assert set(gallery.owners(moved).values()) == {keep.id}
-    assert gallery.counts().people == 1
+    assert set(gallery.changes.owners(moved).values()) == {keep.id}
+    assert gallery.reader.counts().people == 1
     with pytest.raises(ValueError, match="itself"):
         gallery.merge(keep.id, keep.id)
 
 
 def test_removed_photo_is_gone_and_numbers_are_not_reused(gallery: Gallery, faces: Faces) -> None:
     person = gallery.enroll("Ada", faces.photos(0, 2))
-    last = gallery.photos(person.id)[-1]
+    last = gallery.reader.photos(person.id)[-1]
     erased = gallery.remove_photo(last.id)
     assert (erased.person_id, erased.people, erased.photos, erased.thumbnails) == (
         person.id,
@@ -104,27 +107,27 @@ def test_removed_photo_is_gone_and_numbers_are_not_reused(gallery: Gallery, face
         1,
     )
     assert erased.complete
-    assert len(gallery.photos(person.id)) == 1
+    assert len(gallery.reader.photos(person.id)) == 1
     added = gallery.add_photos(person.id, faces.photos(0, 1))
     assert added.photos == 2
-    assert int(gallery.photos(person.id)[-1].id) > int(last.id)
+    assert int(gallery.reader.photos(person.id)[-1].id) > int(last.id)
     for nonsense in (last.id, "no", "-1"):
         with pytest.raises(UnknownPerson):
             gallery.remove_photo(nonsense)
         with pytest.raises(UnknownPerson):
-            gallery.thumbnail(nonsense)
+            gallery.reader.thumbnail(nonsense)
 
 
 def test_unknown_people_are_named_in_the_error(gallery: Gallery) -> None:
-    for action in (gallery.get, gallery.forget, gallery.photos):
+    for action in (gallery.reader.get, gallery.forget, gallery.reader.photos):
         with pytest.raises(UnknownPerson, match="nobody"):
             action("nobody")
 
 
 def test_photos_are_found_by_content_hash(gallery: Gallery, faces: Faces) -> None:
     person = gallery.enroll("Ada", [faces.photo(0, content_hash="abc")])
-    assert [p.person_id for p in gallery.photos_with_hash("abc")] == [person.id]
-    assert gallery.photos_with_hash("abd") == []
+    assert [p.person_id for p in gallery.reader.photos_with_hash("abc")] == [person.id]
+    assert gallery.reader.photos_with_hash("abd") == []
 
 
 def test_models_are_never_mixed(gallery: Gallery, faces: Faces, tmp_path: Path) -> None:
@@ -142,7 +145,7 @@ def test_models_are_never_mixed(gallery: Gallery, faces: Faces, tmp_path: Path) 
         gallery.enroll("Bob", [longer])
     with pytest.raises(BundleMismatch, match="128"):
         Gallery.open(gallery.folder, model_id=MODEL, dimension=128)
-    assert gallery.count() == 1
+    assert gallery.reader.count() == 1
     with pytest.raises(GalleryError, match="no gallery"):
         Gallery.open(tmp_path / "new")
 
@@ -153,7 +156,7 @@ def test_models_are_never_mixed(gallery: Gallery, faces: Faces, tmp_path: Path) 
 def test_only_unit_vectors_are_stored(gallery: Gallery, faces: Faces, vector: np.ndarray) -> None:
     with pytest.raises(ValueError, match="unit vector"):
         gallery.enroll("Ada", [faces.photo(0, embedding=Embedding(vector, MODEL))])
-    assert gallery.counts().photos == 0
+    assert gallery.reader.counts().photos == 0
 
 
 def test_names_and_ids_are_checked(gallery: Gallery, faces: Faces) -> None:
@@ -177,25 +180,25 @@ def test_failed_batch_leaves_nothing_and_inner_failure_only_itself(
 
     with pytest.raises(RuntimeError):
         broken()
-    assert (gallery.count(), gallery.head().seq) == (0, 0)
+    assert (gallery.reader.count(), gallery.changes.head().seq) == (0, 0)
     with gallery.batch():
         gallery.enroll("Ada", faces.photos(0), person_id="p")
         with pytest.raises(GalleryError):
             gallery.enroll("Bob", faces.photos(1), person_id="p")
-    assert [p.name for p in gallery.people()] == ["Ada"]
+    assert [p.name for p in gallery.reader.people()] == ["Ada"]
 
 
 def test_followers_see_only_committed_changes(gallery: Gallery, faces: Faces) -> None:
     with gallery.batch():
         gallery.enroll("Ada", faces.photos(0))
-        assert gallery.count() == 1
-        assert gallery.head().seq == 0
-        assert gallery.changes_since(0) == []
-        assert list(gallery.iter_embeddings()) == []
-        assert gallery.photo_ids().tolist() == []
-    assert gallery.head().seq == 3
+        assert gallery.reader.count() == 1
+        assert gallery.changes.head().seq == 0
+        assert gallery.changes.since(0) == []
+        assert list(gallery.changes.iter_embeddings()) == []
+        assert gallery.changes.photo_ids().tolist() == []
+    assert gallery.changes.head().seq == 3
     gallery.remove_photo("2")
-    assert gallery.photo_ids().tolist() == [1, 3]
+    assert gallery.changes.photo_ids().tolist() == [1, 3]
 
 
 def test_threads_write_and_read_at_once(gallery: Gallery) -> None:
@@ -206,8 +209,8 @@ def test_threads_write_and_read_at_once(gallery: Gallery) -> None:
             faces = Faces(seed=number)
             for n in range(10):
                 person = gallery.enroll(f"t{number} {n}", faces.photos(n, 2))
-                assert gallery.get(person.id).photos == 2
-                assert len(gallery.photos(person.id)) == 2
+                assert gallery.reader.get(person.id).photos == 2
+                assert len(gallery.reader.photos(person.id)) == 2
         except BaseException as error:
             failures.append(error)
 
@@ -217,14 +220,14 @@ def test_threads_write_and_read_at_once(gallery: Gallery) -> None:
     for thread in threads:
         thread.join()
     assert not failures
-    assert gallery.counts().people == 60
-    assert [c.seq for c in gallery.changes_since(0)] == list(range(1, 121))
+    assert gallery.reader.counts().people == 60
+    assert [c.seq for c in gallery.changes.since(0)] == list(range(1, 121))
 
 
 def test_closed_gallery_says_so(gallery: Gallery) -> None:
     gallery.close()
     with pytest.raises(GalleryError, match="closed"):
-        gallery.count()
+        gallery.reader.count()
 
 
 def test_damaged_file_is_a_clear_error(tmp_path: Path) -> None:
@@ -266,14 +269,14 @@ def test_any_history_leaves_counts_log_and_rows_in_agreement(
                 person = gallery.enroll(
                     f"n{a}", faces.photos(a, b % 3), person_id=f"{len(ids)}-{a}-{b}-{faces.made}"
                 )
-                oracle[person.id] = {int(p.id) for p in gallery.photos(person.id)}
+                oracle[person.id] = {int(p.id) for p in gallery.reader.photos(person.id)}
             elif not ids:
                 continue
             else:
                 one, two = ids[a % len(ids)], ids[b % len(ids)]
                 if action == "add":
                     gallery.add_photos(one, faces.photos(a, 1))
-                    oracle[one] = {int(p.id) for p in gallery.photos(one)}
+                    oracle[one] = {int(p.id) for p in gallery.reader.photos(one)}
                 elif action == "remove" and oracle[one]:
                     gone = min(oracle[one])
                     gallery.remove_photo(str(gone))
@@ -287,14 +290,17 @@ def test_any_history_leaves_counts_log_and_rows_in_agreement(
                 elif action == "rename":
                     gallery.rename(one, f"r{b}")
         replayed: set[int] = set()
-        for change in gallery.changes_since(0):
+        for change in gallery.changes.since(0):
             (replayed.add if change.operation == "put" else replayed.discard)(change.photo)
         owners = {number: person for person, numbers in oracle.items() for number in numbers}
         assert replayed == set(owners)
         held = {
             int(n): p
-            for c in gallery.iter_embeddings()
+            for c in gallery.changes.iter_embeddings()
             for n, p in zip(c.ids, c.people, strict=True)
         }
         assert held == owners
-        assert (gallery.counts().people, gallery.counts().photos) == (len(oracle), len(owners))
+        assert (gallery.reader.counts().people, gallery.reader.counts().photos) == (
+            len(oracle),
+            len(owners),
+        )

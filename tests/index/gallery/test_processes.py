@@ -10,7 +10,7 @@ from pathlib import Path
 from index.engines.sync import compare
 from index.gallery import Gallery
 from index.search import PeopleSearch
-from tests.index.helpers import DIMENSION, MODEL, Faces
+from tests.index.helpers import DIMENSION, MODEL, Faces, matches
 
 WRITES = 60
 
@@ -22,15 +22,15 @@ def read_along(folder: str, ready: Semaphore, stop: Event, results: multiprocess
         search = PeopleSearch.open(gallery, dimension=DIMENSION)
         rounds, seen = 0, 0
         while not stop.is_set():
-            people = gallery.people(limit=1000)
+            people = gallery.reader.people(limit=1000)
             # A snapshot never shows half a person, and never fewer people than before.
             assert all(person.photos == 2 for person in people)
             assert len(people) >= seen
             seen = len(people)
             if people:
                 last = people[-1]
-                result = search.search(faces.embedding(int(last.name)), 1, threshold=0.5)
-                assert result.matches[0].person_id == last.id
+                found = matches(search, faces.embedding(int(last.name)), 1)
+                assert found[0].person_id == last.id
             rounds += 1
             if rounds == 4:
                 ready.release()
@@ -90,5 +90,5 @@ def test_writers_in_several_processes_wait_for_each_other(tmp_path: Path) -> Non
         writer.join(timeout=180)
     assert [writer.exitcode for writer in writers] == [0, 0, 0]
     with Gallery.open(tmp_path, model_id=MODEL) as gallery:
-        assert gallery.counts().photos == 90
-        assert len({person.name for person in gallery.iter_people()}) == 45
+        assert gallery.reader.counts().photos == 90
+        assert len({person.name for person in gallery.reader.iter_people()}) == 45

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from index.gallery.sqlite import Database
+from index.gallery.sqlite import SqliteDatabase
 from model.errors import GalleryUnavailable
 
 
-def write(database: Database) -> None:
+def write(database: SqliteDatabase) -> None:
     with database.write() as connection:
         connection.execute("INSERT INTO secrets (value) VALUES (zeroblob(1000000))")
 
 
 def locked(path: Path) -> None:
-    database = Database(path, timeout=0.05)
+    database = SqliteDatabase(path, timeout=0.05)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:
@@ -28,14 +28,14 @@ def locked(path: Path) -> None:
 
 
 def full(path: Path) -> None:
-    database = Database(path)
+    database = SqliteDatabase(path)
     with database.read() as connection:
         connection.execute("PRAGMA max_page_count = 1")
     write(database)
 
 
 def unwritable(path: Path) -> None:
-    database = Database(path)
+    database = SqliteDatabase(path)
     with database.read() as connection:
         connection.execute("PRAGMA query_only = ON")
     write(database)
@@ -43,16 +43,16 @@ def unwritable(path: Path) -> None:
 
 def damaged(path: Path) -> None:
     path.write_bytes(b"not a database at all" * 100)
-    Database(path)
+    SqliteDatabase(path)
 
 
 def no_file(path: Path) -> None:
     path.mkdir()
-    Database(path)
+    SqliteDatabase(path)
 
 
 def closed(path: Path) -> None:
-    database = Database(path)
+    database = SqliteDatabase(path)
     database.close()
     write(database)
 
@@ -60,10 +60,10 @@ def closed(path: Path) -> None:
 @pytest.mark.parametrize(
     ("fail", "hint"),
     [
-        (locked, "another process is writing"),
-        (full, "the disk is full"),
-        (unwritable, "permissions"),
-        (damaged, "restore it from an export"),
+        (locked, "SQLITE_BUSY.*another process is writing"),
+        (full, "SQLITE_FULL.*the disk is full"),
+        (unwritable, "SQLITE_READONLY.*permissions"),
+        (damaged, "SQLITE_NOTADB.*restore it from an export"),
         (no_file, "permissions"),
         (closed, "open it again"),
     ],

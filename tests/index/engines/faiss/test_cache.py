@@ -161,11 +161,11 @@ def test_gallery_is_served_whatever_happened_to_the_cache(
     else:
         # Right key, but the mark belongs to a log this gallery never had.
         index.advance(Mark("another", 40, 1))
-        faiss_cache.save(index.content(), cache, gallery.cache_key()[0])
+        faiss_cache.save(index.content(), cache, gallery.changes.cache_key())
     with caplog.at_level(logging.INFO):
         again = open_index(gallery)
     assert compare(gallery, again).whole
-    assert again.mark == gallery.head()
+    assert again.mark == gallery.changes.head()
     rebuilt = "rebuilt" in caplog.text
     assert rebuilt == (harm in ("missing", "damaged"))
 
@@ -175,7 +175,9 @@ def test_up_to_date_cache_is_used_without_reading_the_gallery(
 ) -> None:
     gallery.enroll("p", faces.photos(0, 2))
     save_cache(gallery, open_index(gallery))
-    monkeypatch.setattr(gallery, "iter_embeddings", lambda: pytest.fail("walked the gallery"))
+    monkeypatch.setattr(
+        gallery.changes, "iter_embeddings", lambda: pytest.fail("walked the gallery")
+    )
     assert len(open_index(gallery)) == 2
 
 
@@ -195,7 +197,9 @@ def test_erasure_during_a_save_voids_the_file(
     monkeypatch.setattr(sync.faiss_cache, "save", forget_then_save)
     save_cache(gallery, index)
     with pytest.raises(IndexUnavailable):
-        faiss_cache.load(FaissIndex(DIMENSION), gallery.folder / CACHE_FILE, gallery.cache_key()[0])
+        faiss_cache.load(
+            FaissIndex(DIMENSION), gallery.folder / CACHE_FILE, gallery.changes.cache_key()
+        )
 
 
 def test_index_that_stands_for_nothing_is_not_saved(tmp_path: Path) -> None:
@@ -208,7 +212,7 @@ def test_gathering_in_the_background_loses_no_change(gallery: Gallery, faces: Fa
     for n in range(40):
         gallery.enroll(f"p{n}", faces.photos(n, 2))
         if n % 5 == 4:
-            gallery.forget(gallery.people(limit=1)[0].id)
+            gallery.forget(gallery.reader.people(limit=1)[0].id)
         catch_up(gallery, index)
     index.close()
     assert compare(gallery, index).whole

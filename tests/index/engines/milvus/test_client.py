@@ -39,6 +39,35 @@ def test_passing_trouble_is_waited_out_and_refusal_is_not() -> None:
     assert len(calls) == 4
 
 
+@pytest.mark.parametrize(
+    ("code", "temporary"),
+    [("UNAVAILABLE", True), ("DEADLINE_EXCEEDED", True), ("UNAUTHENTICATED", False)],
+)
+def test_what_grpc_reported_counts_not_the_code_pymilvus_wraps_it_in(
+    code: str, temporary: bool
+) -> None:
+    grpc = pytest.importorskip("grpc")
+    exceptions = pytest.importorskip("pymilvus.exceptions")
+
+    class Failed(grpc.RpcError):
+        def code(self) -> object:
+            return grpc.StatusCode[code]
+
+    wrapped = exceptions.MilvusException(message="Retry run out of 75 retry times")
+    wrapped.__cause__ = Failed()
+    assert milvus_client._is_temporary(wrapped) is temporary
+    assert milvus_client._is_temporary(Failed()) is temporary
+
+
+def test_complaints_about_the_request_are_not_temporary() -> None:
+    exceptions = pytest.importorskip("pymilvus.exceptions")
+    assert not milvus_client._is_temporary(exceptions.ParamError(message="timeout is no number"))
+    broken = exceptions.MilvusException(message="Unexpected error")
+    broken.__cause__ = KeyError("channel")
+    assert not milvus_client._is_temporary(broken)
+    assert milvus_client._is_temporary(exceptions.MilvusException(5, "busy", retriable=True))
+
+
 def test_a_server_that_hangs_is_waited_for_by_one_caller_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

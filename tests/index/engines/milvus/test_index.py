@@ -21,7 +21,7 @@ from index.gallery import Gallery
 from index.search import PeopleSearch
 from index.types import Mark, Vectors
 from model.errors import BundleMismatch, IndexUnavailable
-from tests.index.helpers import DIMENSION, MODEL, Faces
+from tests.index.helpers import DIMENSION, MODEL, Faces, matches
 
 
 @pytest.fixture
@@ -48,17 +48,17 @@ def test_people_are_found_through_milvus(gallery: Gallery, faces: Faces, url: st
     for n in range(12):
         gallery.enroll(f"p{n}", faces.photos(n, 2))
     search = PeopleSearch.open(gallery, url)
-    assert search.search(faces.embedding(5), threshold=0.5).matches[0].name == "p5"
+    assert matches(search, faces.embedding(5))[0].name == "p5"
     gallery.enroll("late", faces.photos(20, 1))
-    assert search.search(faces.embedding(20), threshold=0.5).matches[0].name == "late"
-    one, two = gallery.find_by_name("p1")[0], gallery.find_by_name("p2")[0]
+    assert matches(search, faces.embedding(20))[0].name == "late"
+    one, two = gallery.reader.find_by_name("p1")[0], gallery.reader.find_by_name("p2")[0]
     gallery.merge(one.id, two.id)
-    gallery.forget(gallery.find_by_name("p5")[0].id)
-    assert not search.search(faces.embedding(5), threshold=0.6).known
+    gallery.forget(gallery.reader.find_by_name("p5")[0].id)
+    assert not matches(search, faces.embedding(5), threshold=0.6)
     assert compare(gallery, search.index).whole
     search.close()
     again = open_index(gallery, url)
-    assert again.mark == gallery.head()
+    assert again.mark == gallery.changes.head()
     assert compare(gallery, again).whole
     again.close()
     discard(gallery, url)
@@ -78,9 +78,9 @@ def test_a_collection_in_use_is_refused_to_another_gallery(
     for command in ("stats", "sync"):
         assert main([command, "--data", str(other.folder), "--index", url]) == 1
         assert "another gallery" in capsys.readouterr().err
-    assert search.search(faces.embedding(3), threshold=0.5).matches[0].name == "p3"
+    assert matches(search, faces.embedding(3))[0].name == "p3"
     gallery.enroll("late", faces.photos(20, 1))
-    assert search.search(faces.embedding(20), threshold=0.5).matches[0].name == "late"
+    assert matches(search, faces.embedding(20))[0].name == "late"
     assert compare(gallery, search.index).whole
     search.close()
 
@@ -94,17 +94,17 @@ def test_a_command_takes_a_collection_over_and_the_former_owner_is_told(
     search = PeopleSearch.open(gallery, url)
     assert main([command[0], "--data", str(other.folder), command[1], url]) == 0
     with pytest.raises(IndexUnavailable, match="another gallery"):
-        search.search(faces.embedding(3), threshold=0.5)
+        matches(search, faces.embedding(3))
     gallery.enroll("late", faces.photos(20, 1))
     with pytest.raises(IndexUnavailable, match="another gallery"):
         search.sync()
     taken = PeopleSearch.open(other, url)
     assert compare(other, taken.index).whole
-    assert taken.search(faces.embedding(30), threshold=0.5).matches[0].name == "stranger"
+    assert matches(taken, faces.embedding(30))[0].name == "stranger"
     taken.close()
     # Once its collection is given back, the process that was told goes on as before.
     assert main(["rebuild", "--data", str(gallery.folder), "--index", url]) == 0
-    assert search.search(faces.embedding(20), threshold=0.5).matches[0].name == "late"
+    assert matches(search, faces.embedding(20))[0].name == "late"
     search.close()
 
 
@@ -131,18 +131,18 @@ def test_a_collection_is_claimed_while_it_is_filled(
 
     def cut_off() -> Iterator[Vectors]:
         with pytest.raises(IndexUnavailable, match="another gallery"):
-            search.search(faces.embedding(0), threshold=0.5)
+            matches(search, faces.embedding(0))
         yield from ()
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index.rebuild(cut_off(), other.head())
+        index.rebuild(cut_off(), other.changes.head())
     index.close()
     with pytest.raises(IndexUnavailable, match="another gallery"):
         open_index(gallery, url)
     again = open_index(other, url)
     assert compare(other, again).whole
-    assert again.mark == other.head()
+    assert again.mark == other.changes.head()
     again.close()
     search.close()
 
@@ -160,14 +160,14 @@ def test_a_rebuild_that_was_cut_off_is_noticed_by_the_gallerys_other_processes(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index.rebuild(cut_off(), gallery.head())
+        index.rebuild(cut_off(), gallery.changes.head())
     index.close()
     gallery.enroll("two", faces.photos(1, 2))
     for _ in range(2):
         with pytest.raises(IndexUnavailable, match="being rebuilt"):
-            search.search(faces.embedding(0), threshold=0.5)
+            matches(search, faces.embedding(0))
     assert main(["rebuild", "--data", str(gallery.folder), "--index", url]) == 0
-    assert search.search(faces.embedding(0), threshold=0.5).matches[0].name == "one"
+    assert matches(search, faces.embedding(0))[0].name == "one"
     search.close()
 
 

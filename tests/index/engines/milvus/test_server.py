@@ -15,7 +15,7 @@ from index.engines.sync import compare
 from index.gallery import Gallery
 from index.search import PeopleSearch
 from model.errors import IndexUnavailable
-from tests.index.helpers import Faces
+from tests.index.helpers import Faces, matches
 from tests.index.milvus_server import MilvusServer
 
 pytestmark = pytest.mark.server
@@ -27,12 +27,11 @@ def test_acknowledged_enrollment_is_found_at_once(
     search = PeopleSearch.open(gallery, milvus_server.url("atonce"), dimension=64)
     for n in range(20):
         gallery.enroll(f"p{n}", faces.photos(n, 2))
-        result = search.search(faces.embedding(n), 1, threshold=0.5)
-        assert [match.name for match in result.matches] == [f"p{n}"]
-    one, two = gallery.find_by_name("p1")[0], gallery.find_by_name("p2")[0]
+        assert [match.name for match in matches(search, faces.embedding(n), 1)] == [f"p{n}"]
+    one, two = gallery.reader.find_by_name("p1")[0], gallery.reader.find_by_name("p2")[0]
     gallery.merge(one.id, two.id)
-    gallery.forget(gallery.find_by_name("p5")[0].id)
-    assert not search.search(faces.embedding(5), 1, threshold=0.6).known
+    gallery.forget(gallery.reader.find_by_name("p5")[0].id)
+    assert not matches(search, faces.embedding(5), 1, threshold=0.6)
     assert compare(gallery, search.index).whole
     search.index.drop()
 
@@ -46,7 +45,7 @@ def test_index_types_find_the_right_person(
             gallery.enroll(f"p{n}", faces.photos(n, 3))
     search = PeopleSearch.open(gallery, milvus_server.url(f"kind_{kind.lower()}", index=kind))
     for n in range(0, 40, 4):
-        assert search.search(faces.embedding(n), 1, threshold=0.5).matches[0].name == f"p{n}"
+        assert matches(search, faces.embedding(n), 1)[0].name == f"p{n}"
     search.index.drop()
 
 
@@ -65,7 +64,7 @@ def test_server_killed_during_enrollments_is_brought_back_in_step(
     for n in range(5):
         gallery.enroll(f"early {n}", faces.photos(n, 2))
     search.sync()
-    gallery.forget(gallery.find_by_name("early 1")[0].id)
+    gallery.forget(gallery.reader.find_by_name("early 1")[0].id)
     killer = threading.Timer(1.0, milvus_server.kill)
     killer.start()
     away = number = 0
@@ -79,13 +78,13 @@ def test_server_killed_during_enrollments_is_brought_back_in_step(
             away += 1
     killer.join()
     assert away == 2
-    assert gallery.count() == 4 + number
+    assert gallery.reader.count() == 4 + number
     milvus_server.start()
     assert main(["sync", "--data", str(gallery.folder), "--index", url]) == 0
     assert "agree" in capsys.readouterr().out
     index = open_index(gallery, url)
     assert compare(gallery, index).whole
-    assert index.mark == gallery.head()
+    assert index.mark == gallery.changes.head()
     index.drop()
 
 

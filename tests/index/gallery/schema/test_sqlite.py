@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from index.gallery.schema import MIGRATIONS, migrate
+from index.gallery.schema.sqlite import MIGRATIONS, migrate
 from model.errors import GalleryError
 
 
