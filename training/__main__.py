@@ -22,7 +22,7 @@ COMMANDS = {
     "distill": "teach a network the geometry of a teacher",
     "average": "the mean of the weights of several networks",
     "level": "take out of a model what strangers of a group have in common",
-    "sizes": "accuracy and milliseconds of one network at several input sizes",
+    "convert": "weights of a Keras ResNet to a file that --init takes",
     "overlap": "find people of one collection that are in another as well",
 }
 

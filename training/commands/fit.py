@@ -16,7 +16,7 @@ from training.errors import STOPPED, UsageError, natural, positive
 from training.learn import checkpoint, distributed
 from training.learn.loop import Job
 from training.learn.recipe import PRESETS, Recipe, recipe
-from training.learn.task import FROZEN_ONLY, Task, add_task_arguments, make_task
+from training.learn.task import Task, add_task_arguments, make_task
 from training.losses import LOSSES
 from training.measure import metrics
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     distributed.start()
     chosen = recipe_of(args)
     kept = keep_settings(args)
-    if (args.frozen or args.trunk == FROZEN_ONLY) and args.keep_teacher:
+    if args.frozen and args.keep_teacher:
         raise UsageError("--keep-teacher needs pictures, which --frozen replaces by features")
     task = make_task(args)
     if args.patience:

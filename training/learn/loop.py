@@ -195,6 +195,7 @@ class Job:
         if self.world > 1:
             embeddings = distributed.gather(embeddings)
             labels = torch.cat([labels[rank :: self.world] for rank in range(self.world)])
+        self.loss.progress = self.step / self.total
         value = self.loss(embeddings, labels)
         whole = recipe.loss_weight * value
         if self.extra is not None:

@@ -30,8 +30,6 @@ from training.measure import metrics
 from training.measure.retrieval import KS
 from training.splits import SPLITS, Split, split
 
-FROZEN_ONLY = "resnet50_layer3"
-
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -169,13 +167,14 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
     parser.add_argument("--dataset", default=dataset, choices=list(datasets.DATASETS))
     parser.add_argument("--data", type=Path, default=Path("data"), help="where the dataset lies")
     parser.add_argument("--split", choices=SPLITS)
-    parser.add_argument("--trunk", default="resnet50", choices=[*TRUNKS, FROZEN_ONLY],
-                        help=f"{FROZEN_ONLY} is for --frozen only")  # fmt: skip
+    parser.add_argument("--trunk", default="resnet50", choices=list(TRUNKS))
     parser.add_argument("--pooling", default="avg", choices=["avg", "avg_max", "gem"])
     parser.add_argument("--init", default="imagenet",
                         help="imagenet, scratch, a weight file, a bundle")  # fmt: skip
     parser.add_argument("--frozen", action="store_true",
                         help="train the head only, on cached features")  # fmt: skip
+    parser.add_argument("--feature-precision", default="fp32", choices=["fp32", "bf16"],
+                        help="of a frozen trunk; bf16 is faster on some processors")  # fmt: skip
     parser.add_argument("--size", type=positive, default=112, help="network input, pixels")
     parser.add_argument(
         "--stored", type=positive, help="pixels to decode pictures to; default --size"
@@ -193,7 +192,7 @@ def make_task(args: argparse.Namespace) -> Task:
         Preprocessing(input_size=args.size)
     except ValueError as error:
         raise UsageError(f"--size cannot be used: {error}.") from error
-    if is_bundle(args.init) and args.trunk != FROZEN_ONLY:
+    if is_bundle(args.init):
         held = bundle_architecture(args.init)
         for option in ("trunk", "pooling"):
             if getattr(args, option) != getattr(held, option):
@@ -238,9 +237,11 @@ def make_task(args: argparse.Namespace) -> Task:
     for note in (*table.notes, parts.describe(table)):
         print(f"{table.name}: {note}")
     features = None
-    if args.frozen or args.trunk == FROZEN_ONLY:
+    if args.frozen:
         trunk = frozen_trunk(args.trunk, args.init, args.pooling)
-        features = cached_features(trunk, images, key, args.size, args.cache)
+        features = cached_features(
+            trunk, images, key, args.size, args.cache, args.feature_precision
+        )
     return Task(
         table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling,
         boxes=args.boxes,

@@ -10,6 +10,7 @@ from typing import Any
 
 from training.errors import UsageError
 from training.losses.base import MetricLoss
+from training.losses.cllr import CllrLoss
 from training.losses.d import DLoss
 from training.losses.library import arcface, circle, multi_similarity, proxy_anchor, proxy_nca
 from training.losses.pd import PDLoss
@@ -17,7 +18,9 @@ from training.losses.pd import PDLoss
 LOSSES: dict[str, Callable[..., MetricLoss]] = {
     "pd": PDLoss,
     "pd_nolog": partial(PDLoss, log=False),
+    "pd_scheduled": partial(PDLoss, epsilon=1e-1, last_epsilon=1e-3),
     "pd_one_sided": partial(PDLoss, form="direct", one_sided=True),
+    "cllr": CllrLoss,
     "d": lambda classes, dim: DLoss(),
     "proxy_nca": proxy_nca,
     "proxy_anchor": proxy_anchor,
@@ -26,7 +29,7 @@ LOSSES: dict[str, Callable[..., MetricLoss]] = {
     "arcface": arcface,
 }
 
-__all__ = ["LOSSES", "DLoss", "MetricLoss", "PDLoss", "build"]
+__all__ = ["LOSSES", "CllrLoss", "DLoss", "MetricLoss", "PDLoss", "build"]
 
 
 def build(name: str, classes: int, dim: int, **options: Any) -> MetricLoss:

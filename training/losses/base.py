@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,11 +18,13 @@ class MetricLoss(nn.Module, ABC):
         transposed: Whether they are kept as ``(D, C)``.
         samples_per_class: Pictures per class a batch needs for the loss to have genuine pairs;
             None when any batch will do.
+        progress: Share of the run that is done, 0 to 1; the loop sets it before each step.
     """
 
     proxies: nn.Parameter | None
     transposed: bool = False
     samples_per_class: int | None = None
+    progress: float = 0.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,10 +49,57 @@ class MetricLoss(nn.Module, ABC):
 
     @torch.no_grad()
     def start_from(self, means: Tensor) -> None:
-        """Set the proxies to class means ``(C, D)``, at unit length."""
+        """Set the proxies to the directions of class means ``(C, D)``, at their own mean length.
+
+        The length of a proxy decides how far a step turns it, so it is no part of the start.
+        """
         if self.proxies is None:
             raise ValueError(f"{type(self).__name__} has no proxies to start from class means")
-        self.proxies.copy_(F.normalize(means.to(self.proxies), dim=1))
+        rows = self.proxies.T if self.transposed else self.proxies
+        rows.copy_(F.normalize(means.to(rows), dim=1) * rows.norm(dim=1).mean())
+
+
+class ProxyLoss(MetricLoss):
+    """A loss whose proxies may be divided among processes.
+
+    Args:
+        classes: Number of classes, C.
+        dim: Length of the embeddings, D.
+        shard: ``(rank, world, group)`` to hold only this process's part of the proxies. Every
+            process must then see the whole batch.
+    """
+
+    def __init__(self, classes: int, dim: int, shard: tuple[int, int, Any] | None = None) -> None:
+        super().__init__()
+        self.classes = classes
+        rows = range(classes)
+        self.group = None
+        if shard is not None:
+            rank, world, self.group = shard
+            rows = range(rank * classes // world, (rank + 1) * classes // world)
+        self.offset = rows.start
+        self.proxies = kaiming_proxies(len(rows), dim)
+
+    def check_labels(self, labels: Tensor) -> None:
+        """See that every sample has a proxy.
+
+        Chunks and shards only look for the labels of their own proxies, so none misses one.
+        """
+        if ((labels < 0) | (labels >= self.classes)).any():
+            raise ValueError(
+                f"labels go from {labels.min()} to {labels.max()}; "
+                f"they must be in 0..{self.classes - 1}"
+            )
+
+    def own_proxies(self, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Row and column of every sample whose own proxy this process holds."""
+        column = labels - self.offset
+        rows = torch.nonzero((column >= 0) & (column < len(self.proxies))).flatten()
+        return rows, column[rows]
+
+    @torch.no_grad()
+    def start_from(self, means: Tensor) -> None:
+        super().start_from(means[self.offset : self.offset + len(self.proxies)])
 
 
 def kaiming_proxies(classes: int, dim: int) -> nn.Parameter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from pytorch_metric_learning import losses, miners
 from torch import Tensor, nn
 
@@ -35,25 +34,14 @@ class LibraryLoss(MetricLoss):
         # The library's own parameter under our name: registering it twice would save it twice.
         self.__dict__["proxies"] = getattr(loss, "W", getattr(loss, "proxies", None))
         if self.proxies is not None:
-            self._set(kaiming_proxies(*self._shape()))
+            shape = self.proxies.shape[::-1] if self.transposed else self.proxies.shape
+            values = kaiming_proxies(*shape)
+            with torch.no_grad():
+                self.proxies.copy_(values.T if self.transposed else values)
 
     def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         pairs = self.miner(embeddings, labels) if self.miner is not None else None
         return self.loss(embeddings, labels, pairs)
-
-    @torch.no_grad()
-    def start_from(self, means: Tensor) -> None:
-        if self.proxies is None:
-            super().start_from(means)
-        self._set(F.normalize(means.to(self.proxies), dim=1))
-
-    def _shape(self) -> tuple[int, int]:
-        classes, dim = self.proxies.shape[::-1] if self.transposed else self.proxies.shape
-        return classes, dim
-
-    @torch.no_grad()
-    def _set(self, values: Tensor) -> None:
-        self.proxies.copy_(values.T if self.transposed else values)
 
 
 def proxy_nca(classes: int, dim: int, *, scale: float = 9.0) -> LibraryLoss:
@@ -79,12 +67,12 @@ def multi_similarity(
     *,
     alpha: float = 2.0,
     beta: float = 50.0,
-    base: float = 1.0,
+    base: float = 0.5,
     mining_margin: float = 0.1,
 ) -> LibraryLoss:
-    """Multi-Similarity (Wang et al., 2019): alpha 2, beta 50, lambda 1, mining margin 0.1.
+    """Multi-Similarity (Wang et al., 2019): alpha 2, beta 50, mining margin 0.1.
 
-    The authors' published code, and the library, have lambda (``base``) at 0.5.
+    Lambda (``base``) is 0.5 as in the authors' published code; their paper says 1, which is worse.
     """
     loss = losses.MultiSimilarityLoss(alpha=alpha, beta=beta, base=base)
     return LibraryLoss(loss, miners.MultiSimilarityMiner(mining_margin), samples_per_class=4)

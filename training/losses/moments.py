@@ -18,7 +18,7 @@ from torch import Tensor
 CHUNK_ELEMENTS = 1 << 22
 """Upper bound of ``chunk x (B + D)``, the floats a chunk keeps alive: 16 MB in float32."""
 
-_TINY = 1e-12
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ class _ProxyMoments(torch.autograd.Function):
         offset: int,
         group: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        unit = F.normalize(embeddings.float(), dim=1, eps=_TINY)
+        unit = F.normalize(embeddings.float(), dim=1, eps=TINY)
         size = chunk or max(1, CHUNK_ELEMENTS // sum(unit.shape))
         impostor = Moments.empty()
         genuine = unit.new_zeros(len(unit))
         for start in range(0, len(proxies), size):
-            part = F.normalize(proxies[start : start + size].float(), dim=1, eps=_TINY)
+            part = F.normalize(proxies[start : start + size].float(), dim=1, eps=TINY)
             similarity = unit @ part.T
             own = _own(labels, offset + start, len(part), 0 if group else len(proxies))
             genuine[own[0]] = similarity[own]
@@ -147,7 +147,7 @@ class _ProxyMoments(torch.autograd.Function):
         ctx: Any, d_genuine: Tensor, d_mean: Tensor, d_variance: Tensor
     ) -> tuple[Tensor, Tensor, None, None, None, None]:
         embeddings, proxies, labels, mean, count = ctx.saved_tensors
-        length = embeddings.float().norm(dim=1, keepdim=True).clamp(min=_TINY)
+        length = embeddings.float().norm(dim=1, keepdim=True).clamp(min=TINY)
         unit = embeddings.float() / length
         pairs = count.clamp(min=1).float()
         slope, level = 2 * d_variance / pairs, d_mean / pairs
@@ -155,7 +155,7 @@ class _ProxyMoments(torch.autograd.Function):
         d_proxies = torch.empty_like(proxies)
         for start in range(0, len(proxies), ctx.size):
             part = proxies[start : start + ctx.size].float()
-            norm = part.norm(dim=1, keepdim=True).clamp(min=_TINY)
+            norm = part.norm(dim=1, keepdim=True).clamp(min=TINY)
             part = part / norm
             weights = unit @ part.T
             own = _own(labels, ctx.offset + start, len(part), 0 if ctx.group else len(proxies))

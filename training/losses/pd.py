@@ -8,14 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from training.errors import UsageError
-from training.losses.base import MetricLoss, inverse_margin, kaiming_proxies, minus_log
+from training.losses.base import ProxyLoss, inverse_margin, minus_log
 from training.losses.moments import proxy_moments
 
 EPSILON = 1e-6
 FLOOR = 1e-2
 
 
-class PDLoss(MetricLoss):
+class PDLoss(ProxyLoss):
     r"""Proxy-Decidability Loss (Silva et al.), Eqs. 5 and 6.
 
     .. math:: -\log(\mu_{gen} - \mu_{imp} + \epsilon_1)
@@ -42,6 +42,8 @@ class PDLoss(MetricLoss):
         temperature: Divides the similarities.
         log: False gives the ratio itself, ``sqrt(variances) / margin`` (the ablation).
         epsilon: Both stabilisers of Eq. 6; positive, as equal similarities have variance 0.
+        last_epsilon: Not in the paper: what ``epsilon`` becomes by the end of the run, falling or
+            rising by an equal factor each step. The same all along without.
         form: ``streamed`` never holds the ``B x C`` matrix; ``direct`` is the plain formula.
         one_sided: Not in the paper: count only the harmful half of each variance, genuine
             similarities below their mean and impostor ones above theirs. Needs ``direct``.
@@ -61,15 +63,17 @@ class PDLoss(MetricLoss):
         temperature: float = 1.0,
         log: bool = True,
         epsilon: float = EPSILON,
+        last_epsilon: float | None = None,
         form: str = "streamed",
         one_sided: bool = False,
         shard: tuple[int, int, Any] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(classes, dim, shard)
         if temperature <= 0:
             raise UsageError(f"temperature is {temperature}; it must be positive")
-        if epsilon <= 0:
-            raise UsageError(f"epsilon is {epsilon}; it must be positive")
+        self.last_epsilon = epsilon if last_epsilon is None else last_epsilon
+        if min(epsilon, self.last_epsilon) <= 0:
+            raise UsageError(f"epsilon is {min(epsilon, self.last_epsilon)}; it must be positive")
         if form not in ("streamed", "direct"):
             raise UsageError(f"form is {form!r}; it must be streamed or direct")
         if form == "direct" and shard is not None:
@@ -78,17 +82,9 @@ class PDLoss(MetricLoss):
             raise UsageError("one_sided needs form='direct'")
         self.one_sided = one_sided
         self.temperature, self.log, self.epsilon, self.form = temperature, log, epsilon, form
-        self.classes = classes
-        rows = range(classes)
-        self.group = None
-        if shard is not None:
-            rank, world, self.group = shard
-            rows = range(rank * classes // world, (rank + 1) * classes // world)
-        self.offset = rows.start
-        self.proxies = kaiming_proxies(len(rows), dim)
 
     def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        self._check(labels)
+        self.check_labels(labels)
         if self.form == "direct":
             margin, variance = self._direct(embeddings, labels)
         else:
@@ -98,19 +94,12 @@ class PDLoss(MetricLoss):
             margin = genuine.mean() - mean
             variance = genuine.var(correction=0) + impostor
         scale = 1 / self.temperature
-        margin = margin * scale + self.epsilon
-        spread = variance * scale**2 + self.epsilon
+        epsilon = self.epsilon * (self.last_epsilon / self.epsilon) ** self.progress
+        margin = margin * scale + epsilon
+        spread = variance * scale**2 + epsilon
         if self.log:
             return minus_log(margin, FLOOR * scale) + 0.5 * spread.log()
         return spread.sqrt() * inverse_margin(margin, FLOOR * scale)
-
-    def _check(self, labels: Tensor) -> None:
-        # Chunks and shards only look for the labels of their own proxies, so none misses one.
-        if ((labels < 0) | (labels >= self.classes)).any():
-            raise ValueError(
-                f"labels go from {labels.min()} to {labels.max()}; "
-                f"they must be in 0..{self.classes - 1}"
-            )
 
     def _direct(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Margin of the means and sum of the variances, in units of cosine."""

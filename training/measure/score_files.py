@@ -19,14 +19,6 @@ def read_pyeer(genuine: Path, impostor: Path) -> tuple[np.ndarray, np.ndarray]:
     return _last_column(genuine), _last_column(impostor)
 
 
-def write_pyeer(
-    genuine_path: Path, impostor_path: Path, genuine: np.ndarray, impostor: np.ndarray
-) -> None:
-    """Write one score a line, to the last digit."""
-    for path, scores in ((genuine_path, genuine), (impostor_path, impostor)):
-        path.write_text("".join(f"{float(score)!r}\n" for score in scores))
-
-
 def read_bob(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Same-person and stranger scores, float64, from one two-column file."""
     labels, scores = [], []
@@ -39,13 +31,6 @@ def read_bob(path: Path) -> tuple[np.ndarray, np.ndarray]:
         scores.append(_number(words[1], path, number))
     same, values = np.array(labels, bool), np.array(scores, float)
     return values[same], values[~same]
-
-
-def write_bob(path: Path, genuine: np.ndarray, impostor: np.ndarray) -> None:
-    """Write label and score of every pair, to the last digit."""
-    with path.open("w") as file:
-        for label, scores in ((1, genuine), (-1, impostor)):
-            file.writelines(f"{label} {float(score)!r}\n" for score in scores)
 
 
 def _last_column(path: Path) -> np.ndarray:

@@ -14,8 +14,8 @@ from PIL import Image
 from model.bundle import Bundle
 from model.calibration import Calibration
 from tests.model.helpers import small_bundle
+from tests.training.score_writers import write_bob, write_pyeer
 from training.__main__ import main
-from training.measure.score_files import write_bob, write_pyeer
 
 PEOPLE, PHOTOS = 60, 3
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 
 from training.losses import build
 
@@ -22,9 +23,33 @@ def pd_statistics(z: np.ndarray, p: np.ndarray, y: np.ndarray, tau: float) -> tu
     return np.mean(genuine) - np.mean(impostor), np.var(genuine) + np.var(impostor)
 
 
-def pd_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray, tau: float = 1.0) -> float:
+def pd_oracle(
+    z: np.ndarray, p: np.ndarray, y: np.ndarray, tau: float = 1.0, epsilon: float = 1e-6
+) -> float:
     margin, variance = pd_statistics(z, p, y, tau)
-    return -np.log(margin + 1e-6) + 0.5 * np.log(variance + 1e-6)
+    return -np.log(margin + epsilon) + 0.5 * np.log(variance + epsilon)
+
+
+def pd_scheduled_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray) -> float:
+    """At the beginning of a run."""
+    return pd_oracle(z, p, y, epsilon=1e-1)
+
+
+def cllr_oracle(
+    z: np.ndarray, p: np.ndarray, y: np.ndarray, prior: float = 0.02, cap: float = 16.0
+) -> float:
+    """Cost of the best calibration, found by a general minimiser."""
+    cosine = unit(z) @ unit(p).T
+    own = np.eye(len(p), dtype=bool)[y]
+    odds = np.log(prior / (1 - prior))
+
+    def cost(at: np.ndarray) -> float:
+        logits = at[0] * cosine + at[1] + odds
+        genuine = np.logaddexp(0, -logits[own]).mean()
+        return prior * genuine + (1 - prior) * np.logaddexp(0, logits[~own]).mean()
+
+    best = minimize(cost, (4.0, 0.0), bounds=[(1, cap), (None, None)], tol=1e-14)
+    return best.fun / -(prior * np.log(prior) + (1 - prior) * np.log(1 - prior))
 
 
 def pd_nolog_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray) -> float:
@@ -86,8 +111,8 @@ def multi_similarity_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray) -> floa
     cosine = unit(z) @ unit(z).T
     total = []
     for i, (same, other) in enumerate(zip(*mined_pairs(z, y), strict=True)):
-        pull = np.log1p(np.exp(-2 * (cosine[i, same] - 1)).sum()) / 2
-        push = np.log1p(np.exp(50 * (cosine[i, other] - 1)).sum()) / 50
+        pull = np.log1p(np.exp(-2 * (cosine[i, same] - 0.5)).sum()) / 2
+        push = np.log1p(np.exp(50 * (cosine[i, other] - 0.5)).sum()) / 50
         total.append(pull + push)
     return float(np.mean(total))
 
@@ -118,7 +143,9 @@ def arcface_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray) -> float:
 ORACLES = {
     "pd": pd_oracle,
     "pd_nolog": pd_nolog_oracle,
+    "pd_scheduled": pd_scheduled_oracle,
     "pd_one_sided": pd_one_sided_oracle,
+    "cllr": cllr_oracle,
     "d": d_oracle,
     "proxy_nca": proxy_nca_oracle,
     "proxy_anchor": proxy_anchor_oracle,

@@ -116,12 +116,13 @@ def test_proxies_are_parameters_and_move(name: str) -> None:
     assert (loss.proxies - before).abs().max() > 1e-3
 
 
-def test_class_means_become_unit_proxies_of_every_proxy_loss() -> None:
+def test_class_means_give_proxies_their_direction_and_leave_them_their_length() -> None:
     means = torch.randn(CLASSES, DIM)
-    for name in ("pd", "proxy_nca", "proxy_anchor", "arcface"):
+    for name in ("pd", "cllr", "proxy_nca", "proxy_anchor", "arcface"):
         loss = build(name, CLASSES, DIM)
+        length = np.linalg.norm(proxies_of(loss), axis=1).mean()
         loss.start_from(means)
-        np.testing.assert_allclose(proxies_of(loss), unit(means.numpy()), atol=1e-6)
+        np.testing.assert_allclose(proxies_of(loss), length * unit(means.numpy()), rtol=1e-5)
     with pytest.raises(ValueError, match="no proxies"):
         build("circle", CLASSES, DIM).start_from(means)
 

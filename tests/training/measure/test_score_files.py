@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.errors import CalibrationError
-from training.measure.score_files import read_bob, read_pyeer, write_bob, write_pyeer
+from tests.training.score_writers import write_bob, write_pyeer
+from training.measure.score_files import read_bob, read_pyeer
 
 SCORES = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20)
 

@@ -1,0 +1,107 @@
+"""Cllr-loss: its fit, its operating point, and proxies in chunks and shards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.training.losses.loss_oracles import BATCH, CLASSES, DIM, batch, cllr_oracle, proxies_of
+from training.errors import UsageError
+from training.losses import CllrLoss, PDLoss
+from training.losses.cosines import proxy_cosines
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.02, 1e-4])
+@pytest.mark.parametrize("cap", [2.0, 64.0])
+def test_cost_is_that_of_the_best_calibration(prior: float, cap: float) -> None:
+    _, embeddings, labels = batch("cllr", seed=2)
+    loss = CllrLoss(CLASSES, DIM, prior=prior, cap=cap)
+    loss.start_from(embeddings[:CLASSES] + torch.randn(CLASSES, DIM))
+    expected = cllr_oracle(
+        embeddings.double().numpy(), proxies_of(loss), labels.numpy(), prior, cap
+    )
+    assert loss(embeddings, labels).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_scores_that_say_nothing_cost_about_one_and_those_that_decide_nothing() -> None:
+    loss = CllrLoss(CLASSES, CLASSES, cap=1e3)
+    loss.start_from(torch.eye(CLASSES))
+    labels = torch.arange(CLASSES)
+    assert loss(torch.eye(CLASSES), labels).item() < 1e-3
+    assert loss(torch.ones(CLASSES, CLASSES), labels).item() == pytest.approx(1, abs=1e-4)
+
+
+def test_cost_falls_as_equal_gaussians_move_apart() -> None:
+    """Their d' is all there is to them."""
+    rng = np.random.default_rng(0)
+    loss = CllrLoss(2, 2, cap=1e4)
+    noise = torch.from_numpy(0.02 * rng.normal(size=(200, 2))).float()
+    own = torch.arange(200), torch.zeros(200, dtype=torch.long)
+    weights = 0.02 / 200, 0.98 / 200
+    costs = []
+    for gap in (0.0, 0.02, 0.04):
+        scores = noise.clone()
+        scores[:, 0] += gap
+        slope, shift = loss.fit(scores, own, weights)
+        logits = slope * scores + shift
+        cost = weights[0] * F.softplus(-logits[:, 0]).sum()
+        costs.append((cost + weights[1] * F.softplus(logits[:, 1]).sum()).item())
+    assert costs[0] > costs[1] * 1.2 > costs[2] * 1.4
+
+
+def test_a_smaller_prior_weighs_the_hardest_impostors_more() -> None:
+    torch.manual_seed(0)
+    shares = []
+    for prior in (0.5, 0.001):
+        loss = CllrLoss(50, 16, prior=prior, cap=30)
+        cosines = (0.2 * torch.randn(64, 50)).requires_grad_()
+        own = torch.arange(64), torch.arange(64) % 50
+        with torch.no_grad():
+            cosines[own] += 0.5
+        weights = prior / 64, (1 - prior) / (64 * 49)
+        slope, shift = loss.fit(cosines.detach(), own, weights)
+        F.softplus(slope * cosines + shift).sum().backward()
+        push = cosines.grad.clone()
+        push[own] = 0
+        shares.append((push.flatten().topk(32).values.sum() / push.sum()).item())
+    assert shares[1] > 1.5 * shares[0]
+
+
+@pytest.mark.parametrize("chunk", [1, 4, None])
+def test_chunks_give_the_direct_formula(chunk: int | None) -> None:
+    torch.manual_seed(0)
+    results = []
+    for direct in (True, False):
+        torch.manual_seed(0)
+        embeddings = torch.randn(BATCH, DIM, requires_grad=True)
+        proxies = torch.randn(CLASSES, DIM, requires_grad=True)
+        if direct:
+            cosines = F.normalize(embeddings, dim=1) @ F.normalize(proxies, dim=1).T
+        else:
+            cosines = proxy_cosines(embeddings, proxies, chunk=chunk)
+        (cosines**3).sum().backward()
+        results.append((cosines.detach(), embeddings.grad, proxies.grad))
+    for expected, given in zip(*results, strict=True):
+        torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_options_out_of_range_are_refused() -> None:
+    for options in ({"prior": 0.0}, {"prior": 1.0}, {"cap": 1.0}):
+        with pytest.raises(UsageError):
+            CllrLoss(3, 4, **options)
+    with pytest.raises(ValueError, match="labels go from"):
+        CllrLoss(3, 4)(torch.randn(2, 4), torch.tensor([0, 3]))
+
+
+def test_epsilon_of_pd_goes_where_it_is_told_as_the_run_goes_on() -> None:
+    _, embeddings, labels = batch("pd")
+    scheduled = PDLoss(CLASSES, DIM, epsilon=1e-1, last_epsilon=1e-3)
+    for progress, epsilon in ((0.0, 1e-1), (0.5, 1e-2), (1.0, 1e-3)):
+        plain = PDLoss(CLASSES, DIM, epsilon=epsilon)
+        plain.load_state_dict(scheduled.state_dict())
+        scheduled.progress = progress
+        assert scheduled(embeddings, labels).item() == pytest.approx(
+            plain(embeddings, labels).item(), rel=1e-6
+        )
