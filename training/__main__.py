@@ -18,6 +18,7 @@ COMMANDS = {
     "compare": "several losses under one budget, one table",
     "reproduce": "the paper's experiments by name",
     "calibrate": "measure error rates on unseen people and store them in a bundle",
+    "quality": "learn which measures of a photo foretell a miss",
     "publish": "calibrate, report, write the card, verify and swap in a bundle",
     "distill": "teach a network the geometry of a teacher",
     "average": "the mean of the weights of several networks",

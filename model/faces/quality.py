@@ -1,21 +1,23 @@
-"""A face -> the reasons it may mislead, each with a measured value.
+"""A face -> how likely it is to be missed, and what is wrong with it.
 
-Limits come from real faces: the main face of 1,500 photos of Labeled Faces in the Wild, drawn from
-the people of its development training list, whom the shipped model is calibrated on but not tested
-on (DevTest). Each limit is the 1st percentile (the 99th where large values are bad), and ``good``
-the nearer quartile: a face past a limit is unlike those the error rates were measured on, and that
-is what a reason says. Two kinds of limit differ. The darkest and brightest percent of these photos
-are mostly good photos of people with dark or light skin, who must not be turned away for it, so
-exposure is limited at one in a thousand and darkness is read off the highlights. And hardly any of
-these photos cuts a face off, so ``cut_off`` starts at 2%, what a landmark error of one crop pixel
-does to a face that touches the edge. ``python -m tests.bench quality_limits`` measures it all
-again.
+The score predicts errors. Each measure has a cost, learnt by ``python -m training quality`` on
+pairs of one person: how much it adds to the log-odds that such a pair is among the hardest. Costs
+never fall as a measure gets worse, those of one photo add up, and the score is ``exp(-cost)``: at
+0.5 the odds of a miss are twice those of a flawless photo. ``quality_costs.json`` holds the costs
+and what they were learnt on.
+
+Reasons are advice and have limits of their own: where a cost is felt (sharpness, confidence), or
+where photos end that anything was measured on. A reason alone never makes a photo too poor; that
+is for the calibration to say, which measured how often photos of this score err.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
 
@@ -38,8 +40,7 @@ class Check:
         code: Stable reason code.
         measure: Name of the measured value in ``Quality.measures``.
         limit: Value past which the reason is given.
-        good: Value from which on nothing is left to gain; above ``limit`` when large values
-            are good.
+        good: Value of a face nothing is wrong with; above ``limit`` when large values are good.
         message: Sentence for people, with ``{value}`` and ``{limit}``.
     """
 
@@ -52,19 +53,12 @@ class Check:
     def fails(self, value: float) -> bool:
         return value < self.limit if self.good > self.limit else value > self.limit
 
-    def score(self, value: float) -> float:
-        """Score in ``[0, 1]``: 1 from ``good`` on, a half at ``limit``, below it when failing."""
-        share = (value - self.limit) / (self.good - self.limit)
-        if share >= 0:
-            return 0.5 + 0.5 * min(1.0, share)
-        return 0.5 * math.exp(2 * share)
-
 
 CHECKS = (
     Check(
         "too_small",
         "eye_distance",
-        limit=31.0,
+        limit=10.0,
         good=40.0,
         message="The face is small: {value:.0f} pixels between the eyes, {limit:.0f} are needed. "
         "Use a larger picture or move closer.",
@@ -72,7 +66,7 @@ CHECKS = (
     Check(
         "blurred",
         "sharpness",
-        limit=0.18,
+        limit=0.12,
         good=0.3,
         message="The face is blurred: its sharpness is {value:.2f}, {limit:.2f} is needed. "
         "Hold still and focus on the face.",
@@ -80,7 +74,7 @@ CHECKS = (
     Check(
         "too_dark",
         "highlights",
-        limit=0.49,
+        limit=0.25,
         good=0.71,
         message="The face is dark: its brightest parts reach {value:.0%} of full brightness, "
         "{limit:.0%} is needed. Add light from the front.",
@@ -104,7 +98,7 @@ CHECKS = (
     Check(
         "cut_off",
         "outside",
-        limit=0.02,
+        limit=0.1,
         good=0.0,
         message="The picture cuts off {value:.0%} of the face, at most {limit:.0%} may be "
         "missing. Use a picture that shows it whole.",
@@ -112,8 +106,8 @@ CHECKS = (
     Check(
         "uncertain_face",
         "confidence",
-        limit=0.995,
-        good=0.9998,
+        limit=0.95,
+        good=0.9999,
         message="The detector is not sure this is a face: its confidence is {value:.1%}, "
         "{limit:.1%} is needed. Use a clearer picture.",
     ),
@@ -183,12 +177,9 @@ def assess(image: np.ndarray, face: Face, crop: np.ndarray) -> Quality:
 
 
 def judge(measures: dict[str, float]) -> Quality:
-    """Judge what :func:`measure` found.
-
-    Returns:
-        The score is that of the worst check: a half or more exactly when there is no reason.
-    """
-    scored = sorted((check.score(measures[check.measure]), check.code, check) for check in CHECKS)
+    """Judge what :func:`measure` found: the score and, costliest first, the reasons."""
+    spent = costs(measures)
+    failing = [check for check in CHECKS if check.fails(measures[check.measure])]
     reasons = tuple(
         Reason(
             code=check.code,
@@ -196,7 +187,28 @@ def judge(measures: dict[str, float]) -> Quality:
             value=measures[check.measure],
             limit=check.limit,
         )
-        for _, _, check in scored
-        if check.fails(measures[check.measure])
+        for check in sorted(failing, key=lambda check: -spent[check.measure])
     )
-    return Quality(score=scored[0][0], reasons=reasons, measures=measures)
+    return Quality(score=math.exp(-sum(spent.values())), reasons=reasons, measures=measures)
+
+
+def costs(measures: dict[str, float]) -> dict[str, float]:
+    """What each measure adds to the log-odds of a miss, by its name; 0 where nothing is wrong."""
+    return {name: _cost(measures[name], *points) for name, points in _points().items()}
+
+
+@cache
+def _points() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Values, ascending, and costs by measure."""
+    text = files("model.faces").joinpath("quality_costs.json").read_text(encoding="utf-8")
+    return {
+        name: (np.array([value for value, _ in points]), np.array([cost for _, cost in points]))
+        for name, points in json.loads(text)["costs"].items()
+    }
+
+
+def _cost(value: float, values: np.ndarray, spent: np.ndarray) -> float:
+    """Read off the curve; past its bad end it goes on rising as steeply as it did on average."""
+    beyond = values[0] - value if spent[0] > spent[-1] else value - values[-1]
+    slope = abs(spent[0] - spent[-1]) / (values[-1] - values[0])
+    return float(np.interp(value, values, spent)) + max(0.0, float(beyond)) * float(slope)

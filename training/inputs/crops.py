@@ -26,12 +26,16 @@ from model.faces.quality import measure
 from model.types import CROP_SIZE
 from model.workers import begin_work, processors
 from training.atomic import made_whole
+from training.inputs.photo_kinds import KINDS_VERSION, WHOLE, spoiled
 
 VERSION = 2
 """Raise when detect or align change what a crop looks like."""
 
 ENOUGH, ENOUGH_ALIGNED = 64, 4096
 """Photos that are worth starting another process for, to be aligned or only decoded."""
+
+Photo = tuple[Path, str]
+"""A file, and as which kind of photo it is to be seen."""
 
 _detector: Detector | None = None
 
@@ -58,6 +62,7 @@ def crop_photos(
     paths: Sequence[Path],
     *,
     aligned: bool = False,
+    kinds: Sequence[str] | None = None,
     cache: Path,
     progress: bool = True,
     workers: int | None = None,
@@ -70,15 +75,18 @@ def crop_photos(
     Args:
         paths: The photos.
         aligned: They are aligned 112x112 crops already and are only decoded.
+        kinds: As which kind of photo (:mod:`training.inputs.photo_kinds`) each is to be seen; as
+            it is without.
         cache: Folder for the memory map.
         progress: Show a bar.
         workers: Processes that detect and align; default one a core.
     """
-    fingerprint = _fingerprint(paths, aligned)
+    kinds = [WHOLE] * len(paths) if kinds is None else list(kinds)
+    fingerprint = _fingerprint(paths, aligned, kinds)
     pixels = cache / f"crops-{fingerprint}.npy"
     facts = pixels.with_suffix(".npz")
     if not pixels.exists():
-        _build(paths, aligned, pixels, facts, progress, workers or processors())
+        _build([*zip(paths, kinds, strict=True)], aligned, pixels, facts, progress, workers)
     with np.load(facts) as stored:
         measures = {name: stored[name] for name in stored.files}
     return Crops(np.load(pixels, mmap_mode="r"), measures.pop("found"), measures, fingerprint)
@@ -99,48 +107,53 @@ def why_lost(aligned: bool) -> str:
 
 
 def _build(
-    paths: Sequence[Path], aligned: bool, pixels: Path, facts: Path, progress: bool, workers: int
+    photos: Sequence[Photo],
+    aligned: bool,
+    pixels: Path,
+    facts: Path,
+    progress: bool,
+    workers: int | None,
 ) -> None:
     with made_whole(pixels) as partial:
-        crops = open_memmap(partial, "w+", np.uint8, (len(paths), CROP_SIZE, CROP_SIZE, 3))
-        found, measures = _fill(crops, paths, aligned, progress, workers)
+        crops = open_memmap(partial, "w+", np.uint8, (len(photos), CROP_SIZE, CROP_SIZE, 3))
+        found, measures = _fill(crops, photos, aligned, progress, workers or processors())
         crops.flush()
         with made_whole(facts) as partial_facts:
             np.savez(partial_facts, found=found, **measures)
 
 
 def _fill(
-    crops: np.ndarray, paths: Sequence[Path], aligned: bool, progress: bool, workers: int
+    crops: np.ndarray, photos: Sequence[Photo], aligned: bool, progress: bool, workers: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Writes the crops in their places; returns which there are and what was measured of them."""
-    found = np.zeros(len(paths), bool)
+    found = np.zeros(len(photos), bool)
     measures: dict[str, np.ndarray] = {}
-    worth = len(paths) // (ENOUGH_ALIGNED if aligned else ENOUGH) + 1
-    with _results(paths, aligned, min(workers, worth)) as results:
-        bar = tqdm(results, "aligning", len(paths), unit="photo", disable=not progress)
+    worth = len(photos) // (ENOUGH_ALIGNED if aligned else ENOUGH) + 1
+    with _results(photos, aligned, min(workers, worth)) as results:
+        bar = tqdm(results, "aligning", len(photos), unit="photo", disable=not progress)
         for row, result in enumerate(bar):
             if result is None:
                 continue
             crops[row], measured = result
             found[row] = True
             for name, value in measured.items():
-                column = measures.setdefault(name, np.full(len(paths), np.nan, np.float32))
+                column = measures.setdefault(name, np.full(len(photos), np.nan, np.float32))
                 column[row] = value
     return found, measures
 
 
 @contextmanager
-def _results(paths: Sequence[Path], aligned: bool, workers: int) -> Iterator[Iterable]:
+def _results(photos: Sequence[Photo], aligned: bool, workers: int) -> Iterator[Iterable]:
     """What each photo gives, in order; from this process when there is little to do."""
     task = _decode if aligned else _cut
     if workers == 1:
         _start(aligned)
-        yield map(task, paths)
+        yield map(task, photos)
         return
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(aligned,)
     ) as pool:
-        yield pool.map(task, paths, chunksize=16)
+        yield pool.map(task, photos, chunksize=16)
 
 
 def _start(aligned: bool) -> None:
@@ -154,27 +167,33 @@ def _start_worker(aligned: bool) -> None:
     _start(aligned)
 
 
-def _cut(path: Path) -> tuple[np.ndarray, dict[str, float]] | None:
+def _cut(photo: Photo) -> tuple[np.ndarray, dict[str, float]] | None:
     assert _detector is not None
+    path, kind = photo
     try:
         image = load_image(path)
         (face,) = choose(_detector.detect(image), "largest_central", image.shape)
+        if kind != WHOLE:
+            image = spoiled(image, face, kind, path.name)
+            (face,) = choose(_detector.detect(image), "largest_central", image.shape)
     except (BadImage, NoFace):
         return None
     crop = align(image, face.landmarks)
     return crop, measure(image, face, crop)
 
 
-def _decode(path: Path) -> tuple[np.ndarray, dict[str, float]] | None:
+def _decode(photo: Photo) -> tuple[np.ndarray, dict[str, float]] | None:
     try:
-        image = load_image(path)
+        image = load_image(photo[0])
     except BadImage:
         return None
     return (image, {}) if image.shape == (CROP_SIZE, CROP_SIZE, 3) else None
 
 
-def _fingerprint(paths: Sequence[Path], aligned: bool) -> str:
+def _fingerprint(paths: Sequence[Path], aligned: bool, kinds: Sequence[str]) -> str:
     digest = hashlib.sha256(f"{VERSION} {aligned} {len(paths)}".encode())
+    if set(kinds) - {WHOLE}:
+        digest.update(f" {KINDS_VERSION} {kinds}".encode())
     for path in paths:
         digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
     return digest.hexdigest()[:24]

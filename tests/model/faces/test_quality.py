@@ -12,7 +12,8 @@ from PIL import Image, ImageFilter
 
 from model.faces.align import TEMPLATE, align
 from model.faces.detect import Detector
-from model.faces.quality import CHECKS, assess, measure
+from model.faces.quality import CHECKS, assess, costs, measure
+from model.faces.quality import judge as judged
 from model.types import Face, Quality
 from tests import samples
 
@@ -60,9 +61,9 @@ def nose_sideways(face: Face) -> Face:
 
 
 SPOILED: dict[str, Callable[[np.ndarray, Face], tuple[np.ndarray, Face]]] = {
-    "too_small": lambda image, face: resize(image, face, 0.3),
+    "too_small": lambda image, face: resize(image, face, 0.1),
     "blurred": lambda image, face: (blur(image, 6), face),
-    "too_dark": lambda image, face: (gain(image, 0.35), face),
+    "too_dark": lambda image, face: (gain(image, 0.2), face),
     "too_bright": lambda image, face: (gain(image, 1.6, 40), face),
     "turned_away": lambda image, face: (image, nose_sideways(face)),
     "cut_off": lambda image, face: crop_left(image, face, int(face.landmarks[0, 0])),
@@ -87,9 +88,10 @@ def test_spoiling_a_good_face_turns_its_reason_on(
     code: str, portrait: tuple[np.ndarray, Face]
 ) -> None:
     quality = judge(*SPOILED[code](*portrait))
-    assert codes(quality) == [code]
-    assert quality.score < 0.5
-    [reason] = quality.reasons
+    allowed = {code, "blurred"} if code == "too_small" else {code}
+    assert code in codes(quality)
+    assert set(codes(quality)) <= allowed
+    [reason] = [reason for reason in quality.reasons if reason.code == code]
     [check] = [check for check in CHECKS if check.code == code]
     assert reason.value == quality.measures[check.measure]
     assert reason.limit == check.limit
@@ -153,21 +155,50 @@ def test_a_face_wholly_outside_is_measured_without_error() -> None:
     assert "cut_off" in codes(quality)
 
 
-@settings(deadline=None, max_examples=100)
+MEASURES = {check.measure: check.good for check in CHECKS}
+
+
+@settings(deadline=None, max_examples=200)
 @given(values=st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), which=st.sampled_from(CHECKS))
-def test_scores_are_bounded_monotone_and_a_half_at_the_limit(values, which) -> None:
+def test_the_score_never_rises_as_a_measure_gets_worse(values, which) -> None:
     good_end, bad_end = sorted(values, reverse=which.good > which.limit)
-    assert 0 <= which.score(bad_end) <= which.score(good_end) <= 1
-    assert which.score(which.limit) == 0.5
-    assert which.score(which.good) == 1
-    assert which.fails(bad_end) == (which.score(bad_end) < 0.5) or bad_end == which.limit
+    better, worse = (
+        judged({**MEASURES, which.measure: value}).score for value in (good_end, bad_end)
+    )
+    assert 0 <= worse <= better <= 1
 
 
-def test_reasons_come_worst_first(portrait: tuple[np.ndarray, Face]) -> None:
-    image, face = resize(*portrait, 0.1)
-    quality = judge(gain(image, 0.4), face)
-    assert codes(quality)[0] == "too_small"
-    assert "too_dark" in codes(quality)
+def test_a_flawless_face_scores_one() -> None:
+    assert judged(dict(MEASURES)).score == 1
+
+
+def test_costs_add_up_to_the_score() -> None:
+    poor = {**MEASURES, "sharpness": 0.07, "confidence": 0.97}
+    spent = costs(poor)
+    assert judged(poor).score == pytest.approx(np.exp(-spent["sharpness"] - spent["confidence"]))
+    assert spent["sharpness"] > 0
+    assert spent["confidence"] > 0
+
+
+def test_blur_is_worse_than_a_cut_forehead_or_a_small_picture() -> None:
+    """What the pairs of LFW say, whatever the network: framing hardly matters, detail does."""
+    framed, small, blurry = (
+        judged({**MEASURES, **change}).score
+        for change in ({"outside": 0.05}, {"eye_distance": 12.0}, {"sharpness": 0.05})
+    )
+    assert min(framed, small) > 0.5
+    assert blurry < 0.4
+
+
+def test_more_of_a_fault_than_was_ever_measured_costs_more() -> None:
+    scores = [judged({**MEASURES, "outside": share}).score for share in (0.3, 0.6, 0.9)]
+    assert scores == sorted(set(scores), reverse=True)
+
+
+def test_reasons_come_costliest_first() -> None:
+    quality = judged({**MEASURES, "outside": 0.2, "sharpness": 0.05, "highlights": 0.2})
+    assert codes(quality)[0] == "blurred"
+    assert set(codes(quality)) == {"blurred", "cut_off", "too_dark"}
 
 
 def test_another_crop_size_is_a_value_error(portrait: tuple[np.ndarray, Face]) -> None:
