@@ -1,4 +1,4 @@
-"""Percentiles of the quality measures on LFW, from which ``model.faces.quality`` takes its limits.
+"""Percentiles of the quality measures on LFW, beside which the limits of its reasons are set.
 
 Photos: a fixed random draw from the people of ``peopleDevTrain.txt``, the main face of each.
 """
