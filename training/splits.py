@@ -51,8 +51,8 @@ class Split:
         missing = "impostor" if len(counts) < 2 else "genuine" if counts.max() < 2 else None
         if missing:
             raise UsageError(
-                f"--patience needs d' on val, which has no {missing} pairs: "
-                f"choose another --split than {self.name}, or leave --patience out"
+                f"val has no {missing} pairs to choose by: take another --split than {self.name}, "
+                "or leave out --patience and --choose"
             )
 
 

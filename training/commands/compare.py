@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ import numpy as np
 import torch
 
 from training.commands.fit import add_recipe_arguments, parse_options, recipe_of
-from training.errors import UsageError, positive
-from training.learn.loop import Job
-from training.learn.recipe import Recipe, differing
+from training.errors import UsageError, natural, positive
+from training.learn.recipe import Recipe
 from training.learn.run_log import write_csv
 from training.learn.task import Task, add_task_arguments, make_task
+from training.learn.trials import Trial, choose, run_one, trials
 from training.losses import LOSSES
 from training.measure import metrics
-from training.measure.proxy_geometry import proxy_geometry
 from training.measure.retrieval import KS
 from training.report import plots
 from training.report.html_page import png
@@ -39,9 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--losses", default=PAPER_LOSSES, help="comma-separated, or all")
     parser.add_argument("--seeds", type=positive, default=3, help="how many, from --seed on")
     parser.add_argument("--dim", type=positive, default=512)
-    parser.add_argument("--tune", type=learning_rates, default=[], metavar="LR,LR",
-                        help="try these learning rates with the first seed and keep each loss's "
-                        "best on val; the test part is not touched")  # fmt: skip
+    parser.add_argument("--choose", type=natural, default=0, metavar="TRIALS",
+                        help="choose rate, proxy rate and one option of every loss with this many "
+                        "trials each, by cross-validation inside the training part; 0 takes the "
+                        "recipe as it is")  # fmt: skip
+    parser.add_argument("--choose-epochs", type=positive, metavar="EPOCHS",
+                        help="epochs of a trial; default: as many as the run")  # fmt: skip
+    parser.add_argument("--folds", type=positive, default=2, help="of the cross-validation")
+    parser.add_argument("--replicates", type=natural, default=0,
+                        help="bootstrap samples over classes for an interval of R@1 and d'; "
+                        "0 for none")  # fmt: skip
     parser.add_argument("--proxy-init", default="random", choices=["random", "class_mean"])
     parser.add_argument("--loss-option", action="append", default=[], metavar="NAME=VALUE",
                         help="an option that all of --losses have, as pd epsilon=1e-4")  # fmt: skip
@@ -58,35 +63,37 @@ def run(args: argparse.Namespace) -> int:
     base = recipe_of(args)
     task = make_task(args)
     results: dict[str, list[dict[str, Any]]] = {}
-    settings = {
-        "dim": args.dim, "proxy_init": args.proxy_init, "options": parse_options(args.loss_option),
-    }  # fmt: skip
+    tried: list[dict[str, Any]] = []
+    settings = {"dim": args.dim, "proxy_init": args.proxy_init}
     for name in names:
-        recipe = tuned(task, name, base, args.tune, args.out, **settings) if args.tune else base
-        recipes = [replace(recipe, seed=base.seed + number) for number in range(args.seeds)]
+        best = Trial(base, parse_options(args.loss_option))
+        if args.choose:
+            best, rows = _chosen(task, name, base, args, **settings)
+            tried += rows
+        recipes = [replace(best.recipe, seed=base.seed + number) for number in range(args.seeds)]
         results[name] = [
-            run_one(task, name, each, args.out / f"{name}-{each.seed}", part=args.part, **settings)
+            run_one(
+                task, name, each, args.out / f"{name}-{each.seed}", part=args.part,
+                options=best.options, replicates=args.replicates, **settings,
+            )
             for each in recipes
-        ]
+        ]  # fmt: skip
         print(_line(f"{task.split.name}, {args.part}, {name}", results[name]), flush=True)
     data = f"{task.table.name}, {task.split.describe(task.table)}"
     caption = "; ".join([data, task.budget, *args.loss_option])
-    write_table(args.out, results, caption, before=untrained(task, base.seed, args.dim, args.part))
+    before = untrained(task, base.seed, args.dim, args.part)
+    write_table(args.out, results, caption, before=before, tried=tried)
     return 0
 
 
-def tuned(
-    task: Task, name: str, base: Recipe, rates: Sequence[float], out: Path, **settings: Any
-) -> Recipe:
-    """The recipe with the learning rate that gives the best R@1 on val."""
-    scores = {}
-    for rate in rates:
-        recipe = replace(base, lr=rate)
-        folder = out / "tune" / f"{name}-{rate:g}"
-        result = run_one(task, name, recipe, folder, part="val", **settings)
-        scores[rate] = result["metrics"]["R@1"]["value"]
-    best = max(scores, key=scores.__getitem__)
-    return replace(base, lr=best)
+def _chosen(
+    task: Task, name: str, base: Recipe, args: argparse.Namespace, **settings: Any
+) -> tuple[Trial, list[dict[str, Any]]]:
+    """A loss's best trial with the run's own number of epochs, and what all trials gave."""
+    short = replace(base, epochs=args.choose_epochs or base.epochs)
+    tries = trials(name, short, args.choose, parse_options(args.loss_option))
+    best, rows = choose(task, name, tries, args.out / "choose", count=args.folds, **settings)
+    return replace(best, recipe=replace(best.recipe, epochs=base.epochs)), rows
 
 
 def untrained(task: Task, seed: int, dim: int, part: str) -> dict[str, Any]:
@@ -95,47 +102,10 @@ def untrained(task: Task, seed: int, dim: int, part: str) -> dict[str, Any]:
     return metrics.evaluate(*task.embeddings(task.network(dim), part), replicates=0)
 
 
-def run_one(
-    task: Task, name: str, recipe: Recipe, out: Path, *, dim: int = 512, part: str = "test",
-    proxy_init: str = "random", options: dict[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Train once and evaluate once; a finished run is read back instead.
-
-    Raises:
-        UsageError: ``out`` holds a run with other settings.
-    """
-    settings = {
-        **task.settings(name, dim, proxy_init, options), "recipe": asdict(recipe), "part": part,
-    }  # fmt: skip
-    done = out / "results.json"
-    if done.is_file():
-        result = json.loads(done.read_text())
-        differ = differing(result, settings)
-        if differ:
-            raise UsageError(
-                f"{out} holds a run with other settings: {', '.join(differ)}. Choose another --out."
-            )
-        return result
-    job = task.job(name, recipe, dim, out, proxy_init=proxy_init, options=options, progress=False)
-    job.evaluate_every = max(1, recipe.epochs // 10)
-    if (out / "last.pt").is_file():
-        job.load()
-    history = job.run()
-    report = metrics.evaluate(*task.embeddings(job.result, part), replicates=0)
-    epochs = job.step / job.per_epoch
-    result = {
-        **settings, **report, "history": history, "geometry": _geometry(task, job),
-        "seconds_per_epoch": job.seconds / epochs,
-        "processor_seconds_per_epoch": job.processor_seconds / epochs, "epochs": epochs,
-    }  # fmt: skip
-    done.write_text(json.dumps(result, indent=1))
-    (out / "last.pt").unlink()
-    return result
-
-
 def write_table(
     out: Path, results: Mapping[str, Sequence[Mapping[str, Any]]], caption: str,
     title: str = "loss", before: Mapping[str, Any] | None = None,
+    tried: Sequence[Mapping[str, Any]] = (),
 ) -> None:  # fmt: skip
     """Means in ``table.md``, every run in ``runs.csv``, and four figures.
 
@@ -145,6 +115,7 @@ def write_table(
         caption: Dataset, split, trunk and resolution.
         title: Heading of the first column.
         before: Report of :func:`untrained`, to stand above the others.
+        tried: What :func:`~training.learn.trials.choose` tried, to stand below.
     """
     rows = {name: statistics(runs) for name, runs in results.items()}
     runs = max(len(values) for values in results.values())
@@ -163,12 +134,15 @@ def write_table(
         cells = [_cell(before["metrics"][c]["value"], 0, 1) for c in COLUMNS]
         lines.append("| untrained | | " + " | ".join(cells) + " | |")
     for name, row in rows.items():
-        rate = results[name][0]["recipe"]["lr"]
-        cells = [_cell(*row[c], runs) for c in COLUMNS]
+        first = results[name][0]
+        rate = first["recipe"]["lr"]
+        cells = [_cell(*row[c], runs) + _interval(results[name][0], c) for c in COLUMNS]
         seconds = _cell(*row[f"{CLOCK}seconds_per_epoch"], runs, digits=2)
         lines.append(f"| {name} | {rate:g} | " + " | ".join((*cells, seconds)) + " |")
     out.mkdir(parents=True, exist_ok=True)
-    (out / "table.md").write_text("\n".join(lines) + "\n")
+    if any("low" in run["metrics"]["R@1"] for values in results.values() for run in values):
+        lines[0] += " In brackets: 95% interval over classes drawn anew, first seed."
+    (out / "table.md").write_text("\n".join([*lines, *_tried_table(tried)]) + "\n")
     write_csv(
         out / "runs.csv", [run_row(n, run) for n, values in results.items() for run in values]
     )
@@ -202,15 +176,6 @@ def statistics(runs: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, floa
     }
 
 
-def _geometry(task: Task, job: Job) -> dict[str, float]:
-    """Of the training set; nothing for a loss without proxies."""
-    if job.loss.proxies is None:
-        return {}
-    proxies = job.loss.proxies.T if job.loss.transposed else job.loss.proxies
-    vectors = torch.from_numpy(task.embeddings(job.result, "train")[0])
-    return proxy_geometry(vectors, torch.from_numpy(job.labels), proxies.cpu())
-
-
 def run_row(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
     """One run as a line of ``runs.csv``."""
     figures = {column: round(run["metrics"][column]["value"], 5) for column in COLUMNS}
@@ -223,9 +188,28 @@ def run_row(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def learning_rates(text: str) -> list[float]:
-    """``1e-4,1e-3``, for argparse."""
-    return [float(value) for value in text.split(",")]
+def _tried_table(tried: Sequence[Mapping[str, Any]]) -> list[str]:
+    """All trials, the chosen ones marked."""
+    if not tried:
+        return []
+    known = ("loss", "lr", "proxy_lr", "R@1", "d_prime", "chosen")
+    lines = [
+        "", "Trials, by cross-validation inside the training part; the chosen ones are marked.", "",
+        "| loss | lr | proxy lr | option | R@1 | d' | chosen |", "|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row in tried:
+        option = ", ".join(f"{name} {value:g}" for name, value in row.items() if name not in known)
+        lines.append(
+            f"| {row['loss']} | {row['lr']:g} | {row['proxy_lr']:g} | {option} "
+            f"| {row['R@1']:.4f} | {row['d_prime']:.2f} | {'yes' if row['chosen'] else ''} |"
+        )
+    return lines
+
+
+def _interval(run: Mapping[str, Any], column: str) -> str:
+    """`` [low, high]`` where the run has one."""
+    entry = run["metrics"][column]
+    return f" [{entry['low']:.3f}, {entry['high']:.3f}]" if "low" in entry else ""
 
 
 def _cell(mean: float, spread: float, runs: int, digits: int = 4) -> str:

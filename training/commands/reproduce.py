@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from training.commands.compare import PAPER_LOSSES, run_one, statistics, write_table
+from training.commands.compare import PAPER_LOSSES, statistics, write_table
 from training.commands.fit import add_recipe_arguments, recipe_of
 from training.errors import UsageError, positive
 from training.learn.inference import embed
 from training.learn.recipe import Recipe
 from training.learn.task import Task, add_task_arguments, make_task
+from training.learn.trials import run_one
 from training.measure import metrics
 from training.measure.retrieval import KS
 from training.report import plots

@@ -103,3 +103,22 @@ def cached_features(
     with made_whole(path) as partial:
         np.save(partial, result)
     return result
+
+
+def reduced(features: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+    """Features ``(N, count)``: the leading principal components of some rows.
+
+    Args:
+        features: float32 ``(N, width)``.
+        rows: Which of them decide: those that are trained on.
+        count: How many components, at most the width.
+    """
+    if count > features.shape[1]:
+        raise UsageError(f"--reduce {count} is more than the {features.shape[1]} features.")
+    own = features[rows].astype(np.float64)
+    mean = own.mean(0)
+    values, vectors = np.linalg.eigh(np.cov(own - mean, rowvar=False))
+    leading = vectors[:, np.argsort(values)[::-1][:count]]
+    # Signs of eigenvectors are arbitrary; fix them, so that runs agree between machines.
+    leading *= np.sign(leading[np.abs(leading).argmax(0), np.arange(count)])
+    return ((features - mean) @ leading).astype(np.float32)

@@ -18,7 +18,7 @@ from training.datasets.face_set import read_names
 from training.datasets.table import DatasetError, Table
 from training.errors import UsageError, positive
 from training.inputs.crops import aligned_crops, why_lost
-from training.inputs.features import cached_features, frozen_trunk
+from training.inputs.features import cached_features, frozen_trunk, reduced
 from training.inputs.pictures import pictures
 from training.inputs.sources import Features, Head, Pictures
 from training.learn.inference import Source, class_means, embed
@@ -60,7 +60,9 @@ class Task:
     @property
     def budget(self) -> str:
         """The trunk and resolution, for captions."""
-        kind = "frozen" if self.features is not None else "fine-tuned"
+        kind = "fine-tuned"
+        if self.features is not None:
+            kind = f"frozen, {self.features.shape[1]:,} features"
         cut = "cut to their boxes and " if self.boxes else ""
         stored = self.images.shape[1]
         return f"{self.trunk} {kind}, {self.size} px (pictures {cut}stored at {stored} px)"
@@ -175,6 +177,9 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
                         help="train the head only, on cached features")  # fmt: skip
     parser.add_argument("--feature-precision", default="fp32", choices=["fp32", "bf16"],
                         help="of a frozen trunk; bf16 is faster on some processors")  # fmt: skip
+    parser.add_argument("--reduce", type=positive, metavar="N",
+                        help="keep N principal components of a frozen trunk's features, which "
+                        "makes steps cheaper")  # fmt: skip
     parser.add_argument("--size", type=positive, default=112, help="network input, pixels")
     parser.add_argument(
         "--stored", type=positive, help="pixels to decode pictures to; default --size"
@@ -242,6 +247,8 @@ def make_task(args: argparse.Namespace) -> Task:
         features = cached_features(
             trunk, images, key, args.size, args.cache, args.feature_precision
         )
+        if args.reduce:
+            features = reduced(features, parts.train, args.reduce)
     return Task(
         table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling,
         boxes=args.boxes,

@@ -11,7 +11,7 @@ from typing import Any
 from training.errors import UsageError
 from training.losses.base import MetricLoss
 from training.losses.cllr import CllrLoss
-from training.losses.d import DLoss
+from training.losses.d import DLoss, d_loss
 from training.losses.library import arcface, circle, multi_similarity, proxy_anchor, proxy_nca
 from training.losses.pd import PDLoss
 
@@ -21,7 +21,7 @@ LOSSES: dict[str, Callable[..., MetricLoss]] = {
     "pd_scheduled": partial(PDLoss, epsilon=1e-1, last_epsilon=1e-3),
     "pd_one_sided": partial(PDLoss, form="direct", one_sided=True),
     "cllr": CllrLoss,
-    "d": lambda classes, dim: DLoss(),
+    "d": d_loss,
     "proxy_nca": proxy_nca,
     "proxy_anchor": proxy_anchor,
     "multi_similarity": multi_similarity,
@@ -29,7 +29,22 @@ LOSSES: dict[str, Callable[..., MetricLoss]] = {
     "arcface": arcface,
 }
 
-__all__ = ["LOSSES", "CllrLoss", "DLoss", "MetricLoss", "PDLoss", "build"]
+CHOICES: dict[str, tuple[str, tuple[float, ...]]] = {
+    "pd": ("epsilon", (1e-6, 1e-3, 1e-2, 1e-1)),
+    "pd_nolog": ("epsilon", (1e-6, 1e-3, 1e-2, 1e-1)),
+    "pd_scheduled": ("last_epsilon", (1e-3, 1e-2, 1e-4)),
+    "pd_one_sided": ("epsilon", (1e-6, 1e-3, 1e-2, 1e-1)),
+    "cllr": ("prior", (0.02, 0.2, 0.002)),
+    "d": ("samples_per_class", (4, 2, 8)),
+    "proxy_nca": ("scale", (9.0, 3.0, 20.0)),
+    "proxy_anchor": ("alpha", (32.0, 16.0, 64.0)),
+    "multi_similarity": ("base", (0.5, 0.3, 0.7)),
+    "circle": ("m", (0.4, 0.25, 0.6)),
+    "arcface": ("margin", (0.5, 0.2, 0.1)),
+}
+"""The option of each loss that a fair comparison chooses, its paper's value first."""
+
+__all__ = ["CHOICES", "LOSSES", "CllrLoss", "DLoss", "MetricLoss", "PDLoss", "build"]
 
 
 def build(name: str, classes: int, dim: int, **options: Any) -> MetricLoss:

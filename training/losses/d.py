@@ -22,9 +22,14 @@ class DLoss(MetricLoss):
     on along its tangent below a margin of 0.01, and is the paper's above.
 
     A batch without genuine or without impostor pairs has loss 0 and no gradient.
+
+    Args:
+        samples_per_class: Pictures of a class in a batch.
     """
 
-    samples_per_class = 4
+    def __init__(self, *, samples_per_class: int = 4) -> None:
+        super().__init__()
+        self.samples_per_class = samples_per_class
 
     def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         unit = F.normalize(embeddings, dim=1)
@@ -37,3 +42,8 @@ class DLoss(MetricLoss):
         spread = (genuine.var(correction=0) + impostor.var(correction=0)) / 2 + EPSILON**2
         margin = genuine.mean() - impostor.mean() + EPSILON
         return spread.sqrt() * inverse_margin(margin, FLOOR)
+
+
+def d_loss(classes: int, dim: int, *, samples_per_class: int = 4) -> DLoss:
+    """D-Loss under the signature of the others; it has no proxies."""
+    return DLoss(samples_per_class=samples_per_class)

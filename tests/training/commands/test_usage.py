@@ -62,6 +62,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", *TINY, "--loss-option", "temperature=warm"], "'temperature': 'warm'"),
         (["fit", *TINY, "--loss-option", "one_sided=true"], "form='direct'"),
         (["compare", *TINY, "--losses", "pd,circel"], "no loss 'circel'"),
+        (["compare", *TINY, "--choose", "99", "--losses", "d"], "12 settings to choose from"),
         (["reproduce", "--size", "8", "batch_size"], "at least 32 pixels"),
         (["reproduce", "batch_sizes"], "no experiment 'batch_sizes'"),
         (["distill", "--teacher", "x", "--stages", "64"], "--stages 64 is not like"),
@@ -94,7 +95,7 @@ def test_settings_that_cannot_be_used(
     [
         ["compare", "--dim", "0"],
         ["compare", "--seeds", "-1"],
-        ["compare", "--tune", "fast"],
+        ["compare", "--choose", "some"],
         ["compare", "--size", "big"],
         ["fit", "--patience", "-1"],
         ["fit", "--checkpoint-every", "-1"],
@@ -190,14 +191,13 @@ def test_patience_that_comes_after_the_best_epoch_keeps_the_last(
 def test_seeds_are_counted_from_the_one_that_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = [*TINY, "--losses", "pd", "--seed", "5", "--seeds", "2", "--tune", "1e-3"]
+    words = [*TINY, "--losses", "pd", "--seed", "5", "--seeds", "2"]
     assert main(["compare", *words, "--out", str(tmp_path / "compare")]) == 0
     monkeypatch.setattr(reproduce, "make_task", compare.make_task)
     words = ["batch_size", "--epochs", "1", "--seed", "5", "--seeds", "2"]
     assert main(["reproduce", *words, "--out", str(tmp_path)]) == 0
     folders = {
-        "compare/pd-5": 5, "compare/pd-6": 6, "compare/tune/pd-0.001": 5,
-        "batch_size/bs32/5": 5, "batch_size/bs32/6": 6,
+        "compare/pd-5": 5, "compare/pd-6": 6, "batch_size/bs32/5": 5, "batch_size/bs32/6": 6,
     }  # fmt: skip
     for folder, seed in folders.items():
         result = json.loads((tmp_path / folder / "results.json").read_text())

@@ -79,8 +79,6 @@ def test_comparison_trains_every_loss_under_one_budget(task: Task, tmp_path: Pat
     recipe = Recipe(epochs=3, batch=16, lr=1e-2)
     results = {}
     for name in ("pd", "circle"):
-        best = compare.tuned(task, name, recipe, [1e-3, 1e-2], tmp_path, dim=8)
-        assert best.lr in (1e-3, 1e-2)
         results[name] = [
             compare.run_one(task, name, replace(recipe, seed=s), tmp_path / f"{name}{s}", dim=8)
             for s in range(2)
