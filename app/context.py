@@ -56,6 +56,7 @@ class Context:
             opened.callback(pipeline.close)
             gallery = Gallery.open(
                 settings.gallery_folder,
+                url=settings.gallery or None,
                 model_id=bundle.model_id,
                 key=gallery_key(settings),
                 dimension=pipeline.dim,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from index.engines.milvus.address import MilvusAddress
+from index.gallery.address import check_address
 from model.errors import FaceError
 
 BUNDLE = Path(__file__).parents[1] / "model" / "bundles" / "default"
@@ -53,6 +54,8 @@ class Settings:
         bundle: Folder of the model bundle.
         engine: ``auto``, ``torch`` or ``onnxruntime``.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
+        gallery: ``postgresql://user@host/name`` for a gallery that several servers share; empty
+            for a SQLite file in ``data``.
         index: ``faiss`` for the embedded index, or ``milvus://host:19530/collection``.
         gallery_key_file: File with the key that encrypts the gallery at rest, or None. The
             environment variable ``FACE_GALLERY_KEY`` may hold the key itself instead.
@@ -84,6 +87,7 @@ class Settings:
     bundle: Path = BUNDLE
     engine: str = "auto"
     device: str = "auto"
+    gallery: str = ""
     index: str = "faiss"
     gallery_key_file: Path | None = None
     target_fmr: float = 1e-4
@@ -201,6 +205,11 @@ def _check(settings: Settings) -> None:
     for name in ("queue", "queue_seconds", "rate_per_minute", "upload_seconds"):
         if getattr(settings, name) < 0:
             raise BadSetting(f"{name} is {getattr(settings, name)}; it must not be negative.")
+    if settings.gallery:
+        try:
+            check_address(settings.gallery)
+        except ValueError as error:
+            raise BadSetting(f"gallery is not usable: {error}.") from error
     if settings.index not in EMBEDDED:
         try:
             MilvusAddress.parse(settings.index)

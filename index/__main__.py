@@ -16,7 +16,7 @@ from index.engines.base import VectorIndex
 from index.engines.open import connect, discard, open_index, place
 from index.engines.sync import compare, rebuild, repair, save_cache, take_over
 from index.gallery import Gallery
-from index.gallery.gallery import DATABASE_FILE
+from index.gallery.connect import DATABASE_FILE
 from model.errors import FaceError, GalleryError, GalleryUnavailable, IndexUnavailable
 
 
@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, run: Callable[..., int], text: str) -> argparse.ArgumentParser:
         child = commands.add_parser(name, help=text, description=text)
         child.add_argument("--data", type=Path, required=True, help="the gallery's folder")
+        child.add_argument("--gallery", help="postgresql://... instead of a file in the folder")
         child.add_argument("--key-file", type=Path, help="file with the gallery key")
         child.set_defaults(run=run)
         return child
@@ -120,9 +121,13 @@ def _place(url: str) -> tuple[str, ...]:
 def _gallery(arguments: argparse.Namespace) -> Gallery:
     key = read_key(arguments.key_file) if arguments.key_file else key_from()
     model_id = getattr(arguments, "model_id", None)
-    if model_id is None and not (arguments.data / DATABASE_FILE).exists():
+    url = arguments.gallery
+    if model_id is None and url is None and not (arguments.data / DATABASE_FILE).exists():
         raise GalleryError(f"There is no gallery in {arguments.data}.")
-    return Gallery.open(arguments.data, model_id=model_id, key=key)
+    try:
+        return Gallery.open(arguments.data, url=url, model_id=model_id, key=key)
+    except ValueError as error:
+        raise GalleryError(f"The gallery {url!r} cannot be opened: {error}.") from error
 
 
 def _index(gallery: Gallery, url: str) -> VectorIndex:

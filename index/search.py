@@ -15,6 +15,7 @@ from index.engines.open import connect
 from index.engines.sync import catch_up, snapshot, write_cache
 from index.fusion import DEFAULT_FUSION, Fusion, fuse, strangers
 from index.gallery import Gallery
+from index.gallery.database import Listener
 from model.errors import BundleMismatch, FaceError
 from model.types import Embedding, Match
 
@@ -60,6 +61,7 @@ class PeopleSearch:
         self._save_lock = threading.Lock()
         self._unsaved = 0
         self._saving: threading.Thread | None = None
+        self._listener: Listener | None = None
 
     @classmethod
     def open(
@@ -78,6 +80,8 @@ class PeopleSearch:
         except BaseException:
             search.index.close()
             raise
+        if not search.index.shared:
+            search._listener = gallery.changes.listen(search._try_to_sync)
         return search
 
     def sync(self, *, progress: bool = False) -> int:
@@ -138,6 +142,11 @@ class PeopleSearch:
             results.append(SearchResult(nearest, held.people, met))
         return results
 
+    def behind(self) -> int:
+        """Changes of the gallery that the index does not include yet."""
+        mark = self.index.mark
+        return self.gallery.changes.head().seq - (mark.seq if mark else 0)
+
     def stats(self) -> IndexStats:
         """What the index is and holds."""
         return self.index.stats()
@@ -158,6 +167,8 @@ class PeopleSearch:
 
         A cache that cannot be saved costs time at the next start, nothing else.
         """
+        if self._listener is not None:
+            self._listener.close()
         if self._saving is not None:
             self._saving.join()
         cached = any(self.gallery.folder.glob("index.cache"))
@@ -214,6 +225,12 @@ class PeopleSearch:
         if self._saving is None or not self._saving.is_alive():
             self._saving = threading.Thread(target=self._try_to_save, daemon=True)
             self._saving.start()
+
+    def _try_to_sync(self) -> None:
+        try:
+            self.sync()
+        except FaceError as error:
+            log.warning("the index did not follow the gallery: %s; the next search tries", error)
 
     def _try_to_save(self) -> None:
         try:

@@ -107,7 +107,7 @@ def search(settings: Settings, options: argparse.Namespace) -> int:
 def people(settings: Settings, options: argparse.Namespace) -> int:
     """List the gallery; needs no model."""
     found = []
-    if settings.gallery_folder.exists():
+    if settings.gallery or settings.gallery_folder.exists():
         with _gallery(settings) as gallery:
             found = gallery.reader.people(limit=1_000_000, query=options.query)
     if options.json:
@@ -189,9 +189,10 @@ def _gallery(settings: Settings) -> Iterator[Any]:
     from app.gallery_key import gallery_key
     from index.gallery import Gallery
 
-    if not settings.gallery_folder.exists():
+    url = settings.gallery or None
+    if url is None and not settings.gallery_folder.exists():
         raise UnknownPerson(f"There is no gallery in {settings.data} yet; nobody was enrolled.")
-    with Gallery.open(settings.gallery_folder, key=gallery_key(settings)) as gallery:
+    with Gallery.open(settings.gallery_folder, url=url, key=gallery_key(settings)) as gallery:
         yield gallery
 
 

@@ -24,6 +24,7 @@ def common_options() -> Parser:
     common = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--settings", type=Path, help="a TOML file with settings")
     common.add_argument("--data", type=Path, help="folder of the gallery, keys and logs")
+    common.add_argument("--gallery", help="postgresql://... instead of a file in --data")
     common.add_argument("--bundle", type=Path, help="folder of the model bundle")
     common.add_argument("--engine", help="auto, torch or onnxruntime")
     common.add_argument("--device", help="auto, cpu, cuda or mps")
@@ -32,7 +33,7 @@ def common_options() -> Parser:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """The settings with what the command line says on top."""
-    names = ("data", "bundle", "engine", "device", "host", "port")
+    names = ("data", "gallery", "bundle", "engine", "device", "host", "port")
     given = {name: getattr(options, name, None) for name in names}
     return Settings.load(getattr(options, "settings", None), **given)
 

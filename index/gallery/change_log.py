@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from index.crypto.keys import unseal
 from index.gallery import meta
-from index.gallery.database import Connection, Database
+from index.gallery.database import Connection, Database, Listener
 from index.gallery.meta import GalleryMeta
 from index.types import Change, Mark, Vectors
 
@@ -48,6 +48,14 @@ class ChangeLog:
                 (seq, limit),
             ).fetchall()
         return [Change(*row) for row in found]
+
+    def listen(self, action: Callable[[], object]) -> Listener | None:
+        """Calls an action in a thread whenever another server or this one committed changes.
+
+        Returns:
+            The work, to be closed; None where nobody announces changes and ``head`` is asked.
+        """
+        return self._db.listen(action)
 
     def cache_key(self) -> bytes:
         """The key for an index cache.

@@ -52,6 +52,12 @@ class Connection(Protocol):
         """The value behind its stored form."""
 
 
+class Listener(Protocol):
+    """Work in the background that can be ended."""
+
+    def close(self) -> None: ...
+
+
 class Database(Protocol):
     """Many readers, one writer, every commit on disk. Safe to use from any thread.
 
@@ -85,6 +91,9 @@ class Database(Protocol):
 
     def scrub(self) -> bool:
         """Removes old versions of overwritten rows; returns False if some must stay for now."""
+
+    def listen(self, action: Callable[[], object]) -> Listener | None:
+        """Calls an action in a thread whenever photos changed; None where nobody announces it."""
 
     def close(self) -> None:
         """Closes every connection that is not in use."""

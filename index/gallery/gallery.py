@@ -15,15 +15,13 @@ import numpy as np
 
 from index.gallery import export, meta, writes
 from index.gallery.change_log import ChangeLog
+from index.gallery.connect import connect_database
 from index.gallery.database import Database
 from index.gallery.erasure import Erasure
 from index.gallery.meta import GalleryMeta
 from index.gallery.queries import GalleryReader
-from index.gallery.sqlite import SqliteDatabase
 from index.types import Erased, NewPhoto, Person, usable_name
 from model.errors import BundleMismatch, GalleryError
-
-DATABASE_FILE = "gallery.sqlite"
 
 
 class Gallery:
@@ -51,14 +49,18 @@ class Gallery:
         cls,
         folder: str | Path,
         *,
+        url: str | None = None,
         model_id: str | None = None,
         key: bytes | None = None,
         dimension: int | None = None,
     ) -> Gallery:
-        """Opens the gallery in a folder, or starts a new one there.
+        """Opens the gallery in a folder or at an address, or starts a new one there.
 
         Args:
             folder: The data folder; created if it is missing.
+            url: ``postgresql://user@host/name``, a database that several servers may share; the
+                folder then holds this server's index cache alone. None for a SQLite file in the
+                folder.
             model_id: The model whose embeddings it holds. Needed to start a gallery; for an
                 existing one, None accepts whatever model it was made with.
             key: 32 bytes that encrypt names, embeddings and thumbnails at rest, or None.
@@ -69,12 +71,12 @@ class Gallery:
             BundleMismatch: If the gallery belongs to another model, or its vectors have another
                 length.
             WrongKey: If the key is missing, wrong, or not expected.
-            GalleryUnavailable: If the file is locked, damaged or cannot be written.
+            GalleryUnavailable: If the database cannot be used.
             GalleryError: If it was written by a newer program.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = SqliteDatabase(folder / DATABASE_FILE)
+        database = connect_database(folder, url)
         try:
             facts = meta.establish(database, model_id, key, dimension)
         except BaseException:

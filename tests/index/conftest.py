@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from index.gallery import Gallery
 from tests.index.helpers import MODEL, Faces
 from tests.index.milvus_server import MilvusServer
+from tests.index.postgresql_server import PostgresServer, start_server
 
 
 @pytest.fixture
@@ -23,6 +25,44 @@ def faces() -> Faces:
 def gallery(tmp_path: Path) -> Iterator[Gallery]:
     with Gallery.open(tmp_path / "data", model_id=MODEL) as opened:
         yield opened
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a gallery lives; opened as often as a test likes."""
+
+    folder: Path
+    url: str | None = None
+
+    def open(self, **options: object) -> Gallery:
+        return Gallery.open(self.folder, url=self.url, **({"model_id": MODEL} | options))
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresServer]:
+    server = start_server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], Place]:
+    """Makes places for galleries in either database."""
+
+    def make() -> Place:
+        folder = tmp_path_factory.mktemp("gallery")
+        if request.param == "sqlite":
+            return Place(folder)
+        return Place(folder, request.getfixturevalue("postgresql").new_gallery())
+
+    return make
+
+
+@pytest.fixture
+def place(new_place: Callable[[], Place]) -> Place:
+    return new_place()
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,10 @@
+"""The contract of a gallery, held on both databases."""
+
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,14 @@ from hypothesis import strategies as st
 from index.gallery import Gallery
 from model.errors import BundleMismatch, GalleryError, UnknownPerson
 from model.types import Embedding
+from tests.index.conftest import Place
 from tests.index.helpers import MODEL, Faces, unit
+
+
+@pytest.fixture
+def gallery(place: Place) -> Iterator[Gallery]:
+    with place.open() as opened:
+        yield opened
 
 
 def test_enrolled_person_is_read_back_whole(gallery: Gallery, faces: Faces) -> None:
@@ -36,11 +45,11 @@ def test_enrolled_person_is_read_back_whole(gallery: Gallery, faces: Faces) -> N
     assert np.array_equal(chunk.vectors, expected)
 
 
-def test_everything_survives_reopening(tmp_path: Path, faces: Faces) -> None:
-    with Gallery.open(tmp_path, model_id=MODEL) as first:
+def test_everything_survives_reopening(place: Place, faces: Faces) -> None:
+    with place.open() as first:
         person = first.enroll("Ada", faces.photos(0))
         head = first.changes.head()
-    with Gallery.open(tmp_path, model_id=MODEL) as again:
+    with place.open() as again:
         assert again.reader.get(person.id) == person
         assert again.changes.head() == head
 
@@ -130,24 +139,26 @@ def test_photos_are_found_by_content_hash(gallery: Gallery, faces: Faces) -> Non
     assert gallery.reader.photos_with_hash("abd") == []
 
 
-def test_models_are_never_mixed(gallery: Gallery, faces: Faces, tmp_path: Path) -> None:
+def test_models_are_never_mixed(
+    gallery: Gallery, faces: Faces, place: Place, new_place: Callable[[], Place]
+) -> None:
     photo = faces.photo(0)
     foreign = replace(photo, embedding=Embedding(photo.embedding.vector, "model-b"))
     with pytest.raises(BundleMismatch, match="model-b"):
         gallery.enroll("Ada", [foreign])
     with pytest.raises(BundleMismatch, match=r"model-a.*No photo is stored in it"):
-        Gallery.open(gallery.folder, model_id="model-b")
+        place.open(model_id="model-b")
     gallery.enroll("Ada", [photo])
     with pytest.raises(BundleMismatch, match=r"model-a.*enroll everyone again"):
-        Gallery.open(gallery.folder, model_id="model-b")
+        place.open(model_id="model-b")
     longer = replace(photo, embedding=Embedding(unit(np.ones(128)), MODEL))
     with pytest.raises(BundleMismatch, match="128"):
         gallery.enroll("Bob", [longer])
     with pytest.raises(BundleMismatch, match="128"):
-        Gallery.open(gallery.folder, model_id=MODEL, dimension=128)
+        place.open(model_id=MODEL, dimension=128)
     assert gallery.reader.count() == 1
     with pytest.raises(GalleryError, match="no gallery"):
-        Gallery.open(tmp_path / "new")
+        new_place().open(model_id=None)
 
 
 @pytest.mark.parametrize(
@@ -230,18 +241,6 @@ def test_closed_gallery_says_so(gallery: Gallery) -> None:
         gallery.reader.count()
 
 
-def test_damaged_file_is_a_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "gallery.sqlite").write_bytes(b"not a database at all" * 100)
-    with pytest.raises(GalleryError, match="damaged"):
-        Gallery.open(tmp_path, model_id=MODEL)
-
-
-def test_files_are_for_their_owner_only(gallery: Gallery, faces: Faces) -> None:
-    gallery.enroll("Ada", faces.photos(0))
-    for path in gallery.folder.iterdir():
-        assert path.stat().st_mode & 0o077 == 0, path
-
-
 ACTIONS = st.lists(
     st.tuples(
         st.sampled_from(["enroll", "add", "remove", "merge", "forget", "rename"]),
@@ -257,12 +256,12 @@ ACTIONS = st.lists(
 )
 @given(actions=ACTIONS)
 def test_any_history_leaves_counts_log_and_rows_in_agreement(
-    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int, int]]
+    new_place: Callable[[], Place], actions: list[tuple[str, int, int]]
 ) -> None:
     """A dictionary plays the gallery; the change log replayed gives the photos there are."""
     faces = Faces(seed=1)
     oracle: dict[str, set[int]] = {}
-    with Gallery.open(tmp_path_factory.mktemp("g"), model_id=MODEL) as gallery:
+    with new_place().open() as gallery:
         for action, a, b in actions:
             ids = sorted(oracle)
             if action == "enroll":

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from index.gallery import Gallery
 from index.gallery.sqlite import SqliteDatabase
-from model.errors import GalleryUnavailable
+from model.errors import GalleryError, GalleryUnavailable
+from tests.index.helpers import MODEL, Faces
 
 
 def write(database: SqliteDatabase) -> None:
@@ -76,3 +78,15 @@ def test_it_is_an_outage_no_refusal_and_clients_are_not_told_where_the_file_lies
         fail(path)
     assert str(tmp_path) not in caught.value.message
     assert fail is closed or str(path) in caplog.text
+
+
+def test_damaged_file_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "gallery.sqlite").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(GalleryError, match="damaged"):
+        Gallery.open(tmp_path, model_id=MODEL)
+
+
+def test_files_are_for_their_owner_only(gallery: Gallery, faces: Faces) -> None:
+    gallery.enroll("Ada", faces.photos(0))
+    for path in gallery.folder.iterdir():
+        assert path.stat().st_mode & 0o077 == 0, path

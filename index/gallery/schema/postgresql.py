@@ -1,0 +1,138 @@
+"""The gallery's tables in PostgreSQL, and how an older gallery becomes a current one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from model.errors import GalleryError
+
+if TYPE_CHECKING:
+    import psycopg
+
+CHANNEL = "face_gallery"
+"""Where a commit that changed photos is announced; the payload is the schema's name."""
+
+_V1 = """
+CREATE TABLE meta (key text PRIMARY KEY, value bytea NOT NULL);
+
+CREATE TABLE secrets (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, value bytea NOT NULL);
+
+CREATE TABLE people (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text NOT NULL UNIQUE,
+    secret bigint NOT NULL REFERENCES secrets (id),
+    name_tag bytea NOT NULL,
+    profile bytea NOT NULL,
+    created double precision NOT NULL,
+    updated double precision NOT NULL
+);
+CREATE INDEX people_by_name ON people (name_tag);
+
+CREATE TABLE photos (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    person bigint NOT NULL REFERENCES people (number),
+    secret bigint NOT NULL REFERENCES secrets (id),
+    hash_tag bytea NOT NULL,
+    quality double precision,
+    details bytea NOT NULL,
+    created double precision NOT NULL
+);
+CREATE INDEX photos_by_person ON photos (person);
+CREATE INDEX photos_by_hash ON photos (hash_tag);
+
+CREATE TABLE embeddings (
+    photo bigint PRIMARY KEY REFERENCES photos (id) ON DELETE CASCADE,
+    model_id text NOT NULL,
+    vector bytea NOT NULL
+);
+CREATE TABLE thumbnails (
+    photo bigint PRIMARY KEY REFERENCES photos (id) ON DELETE CASCADE,
+    image bytea NOT NULL
+);
+-- Sealed bytes cannot be compressed.
+ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;
+ALTER TABLE thumbnails ALTER COLUMN image SET STORAGE EXTERNAL;
+
+CREATE TABLE changes (
+    seq bigint PRIMARY KEY,
+    operation text NOT NULL CHECK (operation IN ('put', 'drop')),
+    photo bigint NOT NULL,
+    token bigint NOT NULL
+);
+
+CREATE TABLE counts (people bigint NOT NULL, photos bigint NOT NULL);
+INSERT INTO counts VALUES (0, 0);
+
+CREATE FUNCTION count_people() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE counts SET people = people
+        + (CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END) * (SELECT count(*) FROM touched);
+    RETURN NULL;
+END $$;
+CREATE FUNCTION count_photos() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE counts SET photos = photos
+        + (CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END) * (SELECT count(*) FROM touched);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER person_added AFTER INSERT ON people REFERENCING NEW TABLE AS touched
+    FOR EACH STATEMENT EXECUTE FUNCTION count_people();
+CREATE TRIGGER person_removed AFTER DELETE ON people REFERENCING OLD TABLE AS touched
+    FOR EACH STATEMENT EXECUTE FUNCTION count_people();
+CREATE TRIGGER photo_added AFTER INSERT ON photos REFERENCING NEW TABLE AS touched
+    FOR EACH STATEMENT EXECUTE FUNCTION count_photos();
+CREATE TRIGGER photo_removed AFTER DELETE ON photos REFERENCING OLD TABLE AS touched
+    FOR EACH STATEMENT EXECUTE FUNCTION count_photos();
+
+CREATE FUNCTION announce_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('face_gallery', TG_TABLE_SCHEMA);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER changes_announced AFTER INSERT ON changes
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_changes();
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1,)
+"""Scripts that lead from version ``i`` to ``i + 1``; append, never edit."""
+
+
+def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIONS) -> int:
+    """Brings a database up to the newest schema, in one transaction.
+
+    Servers that start at once wait for each other, and only the first one does the work.
+
+    Args:
+        connection: A connection in autocommit mode.
+        migrations: The steps.
+
+    Returns:
+        The version found before anything was done; 0 is a new gallery.
+
+    Raises:
+        GalleryError: If the gallery was written by a newer program.
+    """
+    with connection.transaction():
+        connection.execute(LOCK)
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS gallery_schema (version integer PRIMARY KEY)"
+        )
+        (found,) = connection.execute(
+            "SELECT COALESCE(MAX(version), 0) FROM gallery_schema"
+        ).fetchone()
+        if found > len(migrations):
+            raise GalleryError(
+                f"The gallery has schema version {found}, this program knows up to "
+                f"{len(migrations)}. Use the newer program that wrote it.",
+                found=found,
+                known=len(migrations),
+            )
+        for version in range(found, len(migrations)):
+            connection.execute(migrations[version])
+            connection.execute("INSERT INTO gallery_schema VALUES (%s)", (version + 1,))
+    return found
+
+
+LOCK = "SELECT pg_advisory_xact_lock(1178690405, hashtext(current_schema()))"
+"""Waits until no other process writes to the gallery of this schema; held until the commit."""

@@ -1,0 +1,191 @@
+"""What only PostgreSQL can get wrong: several servers, restarts, rights, announcements."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from index.gallery import Gallery
+from index.search import PeopleSearch
+from model.errors import GalleryError, GalleryUnavailable
+from tests.index.conftest import Place
+from tests.index.helpers import DIMENSION, MODEL, Faces, matches
+from tests.index.postgresql_server import PostgresServer
+
+psycopg = pytest.importorskip("psycopg", reason="needs requirements-postgresql.txt")
+
+
+@pytest.fixture
+def place(postgresql: PostgresServer, tmp_path: Path) -> Place:
+    return Place(tmp_path / "one", postgresql.new_gallery())
+
+
+@pytest.fixture
+def two_servers(place: Place, tmp_path: Path) -> Iterator[tuple[Gallery, Gallery]]:
+    with place.open() as one, Place(tmp_path / "two", place.url).open() as two:
+        yield one, two
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_ten_servers_that_start_at_once_migrate_once(place: Place) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        opened = list(pool.map(lambda _: place.open(), range(10)))
+    assert len({gallery.gallery_id for gallery in opened}) == 1
+    with psycopg.connect(place.url) as connection:
+        assert connection.execute("SELECT version FROM gallery_schema").fetchall() == [(1,)]
+    for gallery in opened:
+        gallery.close()
+
+
+def test_a_newer_schema_is_refused(place: Place) -> None:
+    place.open().close()
+    with psycopg.connect(place.url) as connection:
+        connection.execute("INSERT INTO gallery_schema VALUES (99)")
+    with pytest.raises(GalleryError, match="newer"):
+        place.open()
+
+
+def test_two_servers_write_by_turns_and_the_log_has_no_gaps(
+    two_servers: tuple[Gallery, Gallery],
+) -> None:
+    def enroll(number: int) -> None:
+        faces = Faces(seed=number)
+        for n in range(10):
+            two_servers[number % 2].enroll(f"{number} {n}", faces.photos(n, 2))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(enroll, range(4)))
+    for gallery in two_servers:
+        assert gallery.reader.counts().photos == 80
+        assert [change.seq for change in gallery.changes.since(0)] == list(range(1, 81))
+
+
+def test_another_server_hears_of_changes_without_being_asked(
+    two_servers: tuple[Gallery, Gallery], faces: Faces
+) -> None:
+    one, two = two_servers
+    search = PeopleSearch.open(two, dimension=DIMENSION)
+    person = one.enroll("Ada", faces.photos(0))
+    assert eventually(lambda: len(search.index) == 3)
+    assert search.behind() == 0
+    assert [match.name for match in matches(search, faces.embedding(0))] == ["Ada"]
+    one.forget(person.id)
+    assert eventually(lambda: len(search.index) == 0)
+    search.close()
+
+
+def test_a_restart_of_the_database_loses_nothing_and_is_survived(
+    postgresql: PostgresServer, place: Place, faces: Faces
+) -> None:
+    with place.open() as gallery:
+        search = PeopleSearch.open(gallery, dimension=DIMENSION)
+        person = gallery.enroll("Ada", faces.photos(0))
+        postgresql.stop("immediate")
+        with pytest.raises(GalleryUnavailable):
+            gallery.reader.count()
+        postgresql.start()
+
+        def answers() -> bool:
+            try:
+                return gallery.reader.get(person.id) == person
+            except GalleryUnavailable:
+                return False
+
+        assert eventually(answers, 30)
+        with Place(place.folder / "other", place.url).open() as other:
+            other.enroll("Bob", faces.photos(1))
+        assert eventually(lambda: len(search.index) == 6), "it listens again"
+        search.close()
+
+
+def test_a_commit_waits_for_the_disk_whatever_the_roles_default(
+    postgresql: PostgresServer, place: Place
+) -> None:
+    with psycopg.connect(postgresql.url("postgres", "admin")) as admin:
+        admin.execute("ALTER ROLE faces SET synchronous_commit = off")
+    try:
+        with place.open() as gallery, gallery._db.read() as connection:
+            (setting,) = connection.execute(
+                "SELECT current_setting('synchronous_commit')"
+            ).fetchone()
+            assert setting == "on"
+    finally:
+        with psycopg.connect(postgresql.url("postgres", "admin")) as admin:
+            admin.execute("ALTER ROLE faces RESET synchronous_commit")
+
+
+def test_a_writer_waits_only_so_long_for_another(
+    place: Place, tmp_path: Path, faces: Faces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from index.gallery.postgresql import SESSION
+
+    monkeypatch.setitem(SESSION, "lock_timeout", "50ms")
+    writing, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with one.batch():
+            writing.set()
+            done.wait(30)
+
+    with place.open() as one, Place(tmp_path / "two", place.url).open() as two:
+        holder = threading.Thread(target=hold)
+        holder.start()
+        assert writing.wait(10)
+        with pytest.raises(GalleryUnavailable, match="55P03"):
+            two.enroll("Ada", faces.photos(0))
+        assert two.reader.count() == 0, "readers do not wait"
+        done.set()
+        holder.join()
+        assert two.enroll("Ada", faces.photos(0)).photos == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        (("@/postgres", "@/nowhere"), "3D000|08000"),
+        (("faces@", "nobody_known@"), "28000|08000"),
+        (("host=", "host=/nowhere"), "08000"),
+    ],
+)
+def test_errors_name_a_code_and_not_the_address(
+    place: Place, change: tuple[str, str], state: str
+) -> None:
+    wrong = Place(place.folder, place.url.replace(*change, 1))
+    with pytest.raises(GalleryUnavailable, match=state) as caught:
+        wrong.open()
+    assert "host" not in caught.value.message
+    assert "/" not in caught.value.message
+
+
+def test_a_role_without_rights_is_told_so(postgresql: PostgresServer, place: Place) -> None:
+    with psycopg.connect(postgresql.url("postgres", "admin"), autocommit=True) as admin:
+        admin.execute("CREATE ROLE guest LOGIN")
+    with pytest.raises(GalleryUnavailable, match=r"42501|3F000"):
+        Place(place.folder, place.url.replace("faces@", "guest@", 1)).open()
+
+
+def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "index.gallery.postgresql", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(GalleryUnavailable, match=r"requirements-postgresql\.txt"):
+        Gallery.open(tmp_path, url="postgresql://user@host/faces", model_id=MODEL)
+
+
+@pytest.mark.parametrize("url", ["mysql://host/faces", "postgresql://host", "faces"])
+def test_other_addresses_are_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ValueError, match="postgresql://"):
+        Gallery.open(tmp_path, url=url, model_id=MODEL)
