@@ -1,7 +1,8 @@
 """Who may do what: API keys, their scopes, and the page's login.
 
-A key is a random secret shown once. Only its scrypt hash is kept. The page's login takes the
-key's name as user and the key as password, so there is one kind of credential.
+A key is 256 random bits, shown once. Only its SHA-256 is kept: a slow hash protects passwords that
+can be guessed, and these cannot. The page's login takes the key's name as user and the key as
+password, so there is one kind of credential.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import os
 import secrets
 import tempfile
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
+
+from pydantic import TypeAdapter
 
 from app.private_files import lock_file, private
 from model.errors import FaceError
@@ -29,7 +31,8 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 """Each scope includes those before it: ``read`` compares and searches, ``enroll`` adds and
 renames, ``admin`` removes, exports and changes the calibration."""
 
-_SCRYPT = {"n": 2**14, "r": 8, "p": 1, "dklen": 32}
+MAX_SECRET = 256
+"""Longer texts are no keys of ours and are not even hashed."""
 
 
 class NotAuthenticated(FaceError):
@@ -82,14 +85,13 @@ class Key:
 
     name: str
     scope: Scope
-    salt: str
-    hash: str
+    sha256: str
     created: str
 
     @property
     def user(self) -> str:
         """What a page's login is kept under: the name, and which key of that name it was."""
-        return f"{self.name}:{self.salt}"
+        return f"{self.name}:{self.sha256[:16]}"
 
 
 class KeyStore:
@@ -111,10 +113,6 @@ class KeyStore:
         self._lock = threading.Lock()
         self._stamp: tuple[int, int] | None = None
         self._keys: dict[str, Key] = {}
-        # scrypt takes some 40 ms by design; a key seen before is recognised by a keyed digest
-        # that exists only in this process.
-        self._pepper = secrets.token_bytes(32)
-        self._seen: OrderedDict[bytes, str] = OrderedDict()
         self._refresh()
 
     def keys(self) -> list[Key]:
@@ -140,9 +138,8 @@ class KeyStore:
         if not name or not name.isprintable() or len(name) > 64 or ":" in name:
             raise ValueError("A key's name has 1 to 64 printable characters and no colon.")
         secret = f"fv_{secrets.token_urlsafe(32)}"
-        salt = secrets.token_bytes(16)
         made = datetime.now(UTC).isoformat(timespec="seconds")
-        key = Key(name, scope, salt.hex(), _hash(secret, salt).hex(), made)
+        key = Key(name, scope, _sha256(secret), made)
         with self._changing():
             if name in self._keys:
                 raise ValueError(f"There is a key {name!r} already; revoke it first.")
@@ -168,12 +165,6 @@ class KeyStore:
         """
         found = self._holder(secret)
         return Principal(found.name, found.scope)
-
-    def recognises(self, secret: str) -> bool:
-        """Whether this secret was found right before, so that checking it costs nothing."""
-        mark = self._mark(secret)
-        with self._lock:
-            return mark in self._seen
 
     def login(self, name: str, secret: str) -> str | None:
         """The page's login: the user it is kept under, or None where ``secret`` is not the key
@@ -204,30 +195,9 @@ class KeyStore:
         )
 
     def _holder(self, secret: str) -> Key:
-        keys = self.keys()
-        mark = self._mark(secret)
-        with self._lock:
-            seen = self._seen.get(mark)
-        found = next((key for key in keys if key.user == seen), None)
-        if found is None:
-            found = self._find(keys, secret)
-            with self._lock:
-                self._seen[mark] = found.user
-                while len(self._seen) > 1000:
-                    self._seen.popitem(last=False)
-        return found
-
-    def _mark(self, secret: str) -> bytes:
-        return hmac.digest(self._pepper, secret.encode(), "sha256")
-
-    @staticmethod
-    def _find(keys: Iterable[Key], secret: str) -> Key:
-        found: Key | None = None
-        # Every key is tried, so that the time taken tells nothing about which one fits.
-        for key in keys:
-            tried = _hash(secret, bytes.fromhex(key.salt))
-            if hmac.compare_digest(tried, bytes.fromhex(key.hash)):
-                found = key
+        digest = _sha256(secret) if len(secret) <= MAX_SECRET else ""
+        # How long the look-up takes tells of the digest at most, from which no secret follows.
+        found = next((key for key in self.keys() if key.sha256 == digest), None)
         if found is None:
             raise NotAuthenticated(
                 "This API key is unknown or was revoked. Check it, or ask for one."
@@ -255,16 +225,16 @@ class KeyStore:
             self._keys = {key.name: key for key in self._stored()}
             self._required = self._required or bool(self._keys)
             self._stamp = stamp
-            self._seen.clear()
 
     def _stored(self) -> list[Key]:
         try:
-            return [Key(**entry) for entry in json.loads(self.file.read_text(encoding="utf-8"))]
-        except (OSError, TypeError, ValueError) as error:
+            return _KEYS.validate_json(self.file.read_bytes())
+        except (OSError, ValueError) as error:
             # The message may reach someone who is not logged in: no path, no contents.
             raise DamagedKeys(
-                f"The keys in {self.file.name!r} cannot be read. Bring the file back from a "
-                "backup, or remove it and make new keys: python -m app keys add NAME."
+                f"The keys in {self.file.name!r} cannot be read: damaged, or of an older "
+                "version. Bring it back from a backup, or remove it and make new keys: python -m "
+                "app keys add NAME."
             ) from error
 
     def _write(self, keys: list[Key]) -> None:
@@ -292,5 +262,8 @@ def secret_of(headers: Mapping[str, str]) -> str:
     return secret
 
 
-def _hash(secret: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(secret.encode(), salt=salt, **_SCRYPT)
+def _sha256(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+
+
+_KEYS = TypeAdapter(list[Key])

@@ -1,4 +1,5 @@
-"""Files to take home once: an address nobody can guess, good for one download or ten minutes."""
+"""Files to take home once: an address nobody can guess, good for one download or ten minutes, and
+for whoever made the file alone."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, Response
 from starlette.background import BackgroundTask
 
+from app.web.callers import Caller
 from app.web.errors import plain_answer
 
 T = TypeVar("T")
@@ -34,15 +36,20 @@ class Downloads:
     def __init__(self, folder: Path, *, seconds: float = LIFETIME_SECONDS) -> None:
         self.folder = folder
         self.seconds = seconds
-        self._offers: dict[str, tuple[Path, float]] = {}
+        self._offers: dict[str, tuple[Path, float, str | None]] = {}
         self._fetched: set[str] = set()
         self._lock = threading.Lock()
         self._sweeping = False
         self.router = APIRouter(include_in_schema=False)
         self.router.add_api_route(PREFIX + "{token}", self._fetch, methods=["GET"])
 
-    def offer(self, name: str, write: Callable[[Path], T]) -> tuple[str, int, T]:
+    def offer(self, name: str, write: Callable[[Path], T], owner: str | None) -> tuple[str, int, T]:
         """Let ``write`` make a file called ``name`` and offer it.
+
+        Args:
+            name: The file's name.
+            write: Makes it.
+            owner: The page's user who may fetch it (``gr.Request.username``).
 
         Returns:
             The file's address, its size in bytes, and what ``write`` returned.
@@ -56,16 +63,17 @@ class Downloads:
             raise
         token = secrets.token_urlsafe(32)
         with self._lock:
-            self._offers[token] = (folder / name, time.monotonic() + self.seconds)
+            self._offers[token] = (folder / name, time.monotonic() + self.seconds, owner)
             if not self._sweeping:
                 self._sweeping = True
                 threading.Thread(target=self._sweep, daemon=True).start()
         return PREFIX + token, size, result
 
-    def _fetch(self, token: str) -> Response:
+    def _fetch(self, request: Request, token: str) -> Response:
+        caller: Caller = request.scope["caller"]
         with self._lock:
-            file, _ = self._offers.get(token, (None, 0.0))
-            if token in self._fetched:
+            file, _, owner = self._offers.get(token, (None, 0.0, None))
+            if token in self._fetched or caller.principal is None or caller.user != owner:
                 file = None
             elif file is not None:
                 # The offer stays known: a download broken off is swept like an unused one.
@@ -84,12 +92,12 @@ class Downloads:
         while True:
             now = time.monotonic()
             with self._lock:
-                old = [token for token, (_, until) in self._offers.items() if until <= now]
+                old = [token for token, (_, until, _) in self._offers.items() if until <= now]
                 self._fetched -= set(old)
                 for token in old:
                     shutil.rmtree(self._offers.pop(token)[0].parent, ignore_errors=True)
                 self._sweeping = bool(self._offers)
                 if not self._sweeping:
                     return
-                soonest = min(until for _, until in self._offers.values())
+                soonest = min(until for _, until, _ in self._offers.values())
             time.sleep(soonest - now)

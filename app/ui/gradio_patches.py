@@ -6,19 +6,27 @@ this program does not.
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+import asyncio
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
+from urllib.parse import parse_qs
 
 import gradio as gr
 from fastapi.responses import Response
 from gradio import processing_utils
 from gradio.state_holder import SessionState
-from starlette.requests import HTTPConnection
+from starlette.requests import Request
 from starlette.routing import Match, Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.auth import KeyStore
+from app.auth import NotAllowed, NotAuthenticated
+from app.web.callers import Caller
+from app.web.dependencies import AppState
 from app.web.errors import plain_answer
+from app.web.limits import TooManyRequests
 
 
 async def refuse(url: str, cache_dir: str) -> NoReturn:
@@ -42,27 +50,45 @@ def keep_nothing() -> None:
     SessionState._update_value_in_config = _let_go
 
 
-CLOSED = ("/gradio_api/file={path:path}", "/gradio_api/file/{path:path}", "/file={path:path}",
-          "/file/{path:path}", "/gradio_api/proxy={path:path}", "/proxy={path:path}",
-          "/gradio_api/deep_link", "/gradio_api/custom_component/{path:path}")  # fmt: skip
-"""Gradio's routes that serve files or other sites, write what a page shows into a file or what a
-caller says into the log; the page needs none of them."""
+def never(name: str, secret: str) -> bool:
+    """Stands where Gradio would check a login; :mod:`app.ui.login` does."""
+    return False
+
 
 GRADIO = "/gradio_api"
-SENT_TO = ("/login", f"{GRADIO}/queue/join", f"{GRADIO}/cancel", f"{GRADIO}/reset")
-"""Where the page sends anything but files; beside these, events that do not queue are run by name.
-Gradio has more such routes, one of which hands what it is sent to ffmpeg."""
+LOADED = ("assets", "static", "svelte", "theme.css", "favicon.ico", "manifest.json", "robots.txt")
+"""The page's own files by their first folder; whoever wants to log in needs them."""
+
+ASKED = ("/config", f"{GRADIO}/info", f"{GRADIO}/queue/data",
+         f"{GRADIO}/startup-events", f"{GRADIO}/upload_progress")  # fmt: skip
+HEARTBEAT = f"{GRADIO}/heartbeat/"
+SENT_TO = (f"{GRADIO}/queue/join", f"{GRADIO}/cancel", f"{GRADIO}/reset", f"{GRADIO}/upload")
+RUN = f"{GRADIO}/run/"
+"""What the page asks for and where it sends anything. Gradio has many more routes: one hands out
+the login's token, one serves files, one hands what it is sent to ffmpeg. All are closed."""
+
+STREAMS_PER_CALLER = 24
+"""Most connections of one login, or one address, that stay open: two for every open page."""
+
+MAX_SESSIONS = 10_000
+"""Most sessions whose owners are known; the longest unused are forgotten first."""
 
 
 class PageMount(Mount):
     """The page takes every path that nothing else takes, except the API's: they have errors of
-    their own for an unknown path or a wrong method. Whoever loads it with a revoked key is asked
-    to log in. Nothing is taken in but what the page itself sends, and files from admins only:
-    nobody else has a use for them."""
+    their own for an unknown path or a wrong method.
 
-    def __init__(self, path: str, app: ASGIApp, keys: KeyStore) -> None:
+    Only what the page itself uses is answered, files are taken in from admins alone, and a
+    session is its first user's: its id travels in addresses, which others may see.
+    """
+
+    def __init__(self, path: str, app: ASGIApp, state: AppState) -> None:
         super().__init__(path, app)
-        self.keys = keys
+        self.keys = state.service.keys
+        self.logins = app.tokens = state.logins
+        app.cookie_id = state.logins.id
+        self._owners: OrderedDict[str, str] = OrderedDict()
+        self._streams: Counter[str] = Counter()
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if f"{scope['path']}/".startswith("/v1/"):
@@ -70,50 +96,102 @@ class PageMount(Mount):
         return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"].rstrip("/") == self.path:
-            self.app.tokens.drop_revoked(self.keys)
+        # The first key may have been made, or a key been revoked, since the last request.
+        self.app.auth = never if self.keys.required else None
+        self.logins.drop_revoked(self.keys)
+        caller: Caller = scope["caller"]
         place = scope["path"].removeprefix(self.path).rstrip("/")
-        if place.startswith(f"{GRADIO}/heartbeat"):
-            # A connection that stays open, which Gradio grants without a login.
-            self.keys.user(self._user(scope))
-        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+        if not _is_used(scope["method"], place):
+            await closed()(scope, receive, send)
+            return
+        if place and place.split("/")[1] not in LOADED:
+            if caller.principal is None:
+                raise NotAuthenticated("Log in first: load the page, and give a name and a key.")
             if place == f"{GRADIO}/upload":
-                self.keys.user(self._user(scope)).require("admin")
-            elif place not in SENT_TO and not place.startswith(f"{GRADIO}/run/"):
-                await closed()(scope, receive, send)
-                return
-        await super().handle(scope, receive, send)
+                caller.principal.require("admin")
+            else:
+                receive = await self._in_own_session(caller, scope, receive, place)
+        with self._stream(caller, place):
+            await super().handle(scope, receive, send)
 
-    def _user(self, scope: Scope) -> str | None:
-        """Who is logged in, from the cookies in which Gradio keeps it."""
-        cookies, name = HTTPConnection(scope).cookies, self.app.cookie_id
-        token = cookies.get(f"access-token-{name}") or cookies.get(f"access-token-unsecure-{name}")
-        return self.app.tokens.get(token)
+    async def _in_own_session(
+        self, caller: Caller, scope: Scope, receive: Receive, place: str
+    ) -> Receive:
+        asked = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=100)
+        for session in asked.get("session_hash", []):
+            self._claim(caller, session)
+        if place.startswith(HEARTBEAT):
+            self._claim(caller, place.removeprefix(HEARTBEAT))
+        if scope["method"] not in ("GET", "HEAD"):
+            body = await Request(scope, receive).body()
+            self._claim(caller, await asyncio.to_thread(_session_of, body))
+            return _replayed(body, receive)
+        return receive
+
+    def _claim(self, caller: Caller, session: str) -> None:
+        """Raises:
+        NotAllowed: The session is another login's.
+        """
+        if caller.user is None or not session:
+            return
+        owner = self._owners.setdefault(session, caller.user)
+        self._owners.move_to_end(session)
+        while len(self._owners) > MAX_SESSIONS:
+            self._owners.popitem(last=False)
+        if owner != caller.user:
+            raise NotAllowed("This session was opened by another login. Load the page again.")
+
+    @contextmanager
+    def _stream(self, caller: Caller, place: str) -> Iterator[None]:
+        """Count a connection that stays open.
+
+        Raises:
+            TooManyRequests: The caller has too many.
+        """
+        if not place.startswith(HEARTBEAT) and place != f"{GRADIO}/queue/data":
+            yield
+            return
+        name = caller.counted_as
+        if self._streams[name] >= STREAMS_PER_CALLER:
+            raise TooManyRequests(
+                f"More than {STREAMS_PER_CALLER // 2} pages are open. Close some.", retry_after=10
+            )
+        self._streams[name] += 1
+        try:
+            yield
+        finally:
+            self._streams[name] -= 1
+            if not self._streams[name]:
+                del self._streams[name]
 
 
 def closed() -> Response:
     return plain_answer(404, "not_found", "The page has nothing here.")
 
 
-let_in: ContextVar[str] = ContextVar("let_in")
-"""The user of the key that opened the login at work."""
+def _is_used(method: str, place: str) -> bool:
+    if method in ("GET", "HEAD"):
+        return (
+            not place
+            or place in ASKED
+            or place.startswith(HEARTBEAT)
+            or (place.split("/")[1] in LOADED)
+        )
+    return place in SENT_TO or place.startswith(RUN)
 
 
-class LoggedInUsers(dict[str, str]):
-    """Takes the place of Gradio's users by token.
+def _session_of(body: bytes) -> str:
+    try:
+        session = json.loads(body).get("session_hash")
+    except (AttributeError, RecursionError, ValueError):
+        return ""
+    return session if isinstance(session, str) else ""
 
-    Gradio keeps the name that was typed, without end. A name can be given again to another key,
-    so this keeps the key's own user, as :meth:`app.auth.KeyStore.login` gives it.
-    """
 
-    def __setitem__(self, token: str, name: str) -> None:
-        super().__setitem__(token, let_in.get())
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    def drop_revoked(self, keys: KeyStore) -> None:
-        """Forget whoever came in with a key that is no more: the page asks them to log in."""
-        stored = keys.keys()
-        users = {key.user for key in stored}
-        # A logout may delete in another thread.
-        for token, user in list(self.items()):
-            if user not in users:
-                self.pop(token, None)
+    async def replay() -> Message:
+        return whole.pop() if whole else await receive()
+
+    return replay

@@ -1,26 +1,62 @@
-"""The page's login: Gradio asks for a name and a key, and keeps who was let in."""
+"""The page's login: takes a key's name and the key, and keeps who was let in by a cookie."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Annotated
 
-from app.auth import KeyStore
-from app.ui.gradio_patches import let_in
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import JSONResponse, Response
+
+from app.web.callers import Caller
+from app.web.dependencies import AppState
+
+PLACES = ("/login", "/login/")
 
 
-def login(keys: KeyStore) -> Callable[[str, str], Awaitable[bool]]:
-    """The login, off the event loop: Gradio awaits a coroutine, and calls all else on it."""
-    # One at a time, as unknown keys of the API: guesses must not take all processors.
-    guessing = asyncio.Lock()
+def router(state: AppState) -> APIRouter:
+    """Login and logout, in place of Gradio's own.
 
-    async def check(name: str, secret: str) -> bool:
-        async with guessing:
-            user = await asyncio.to_thread(keys.login, name, secret)
+    Its cookies go along with requests of other sites' pages; this one's do not.
+    """
+    routes = APIRouter(include_in_schema=False)
+    for place in PLACES:
+        routes.add_api_route(place, _login(state), methods=["POST"])
+    routes.add_api_route("/logout", _logout(state), methods=["POST"])
+    return routes
+
+
+def _logout(state: AppState) -> Callable[[Request], Response]:
+    def logout(request: Request) -> Response:
+        # Not by GET, as Gradio has it: a picture on another page could log someone out.
+        state.logins.pop(request.cookies.get(state.logins.cookie, ""), None)
+        answer = JSONResponse({"success": True})
+        answer.delete_cookie(state.logins.cookie)
+        return answer
+
+    return logout
+
+
+def _login(state: AppState) -> Callable[..., Awaitable[Response]]:
+    async def login(
+        request: Request,
+        username: Annotated[str, Form(max_length=200)],
+        password: Annotated[str, Form(max_length=1000)],
+    ) -> Response:
+        caller: Caller = request.scope["caller"]
+        user = state.service.keys.login(username.strip(), password)
         if user is None:
-            return False
-        # Gradio writes down who was let in as the next thing in this very task.
-        let_in.set(user)
-        return True
+            # Wrong ones alone are counted: nobody's guesses keep someone with a key out.
+            state.failures.check(caller.address)
+            return JSONResponse({"detail": "Incorrect credentials."}, 400)
+        answer = JSONResponse({"success": True})
+        answer.set_cookie(
+            state.logins.cookie,
+            state.logins.open(user),
+            httponly=True,
+            samesite="strict",
+            secure=state.settings.behind_proxy or request.url.scheme == "https",
+        )
+        return answer
 
-    return check
+    return login

@@ -13,15 +13,9 @@ from app.service import FaceService
 from app.settings import Settings
 from app.ui import login, private_folder, theme
 from app.ui.downloads import Downloads
-from app.ui.gradio_patches import (
-    CLOSED,
-    LoggedInUsers,
-    PageMount,
-    closed,
-    keep_nothing,
-    stay_offline,
-)
+from app.ui.gradio_patches import PageMount, keep_nothing, never, stay_offline
 from app.ui.tabs import enroll, gallery, model, search, verify
+from app.web.dependencies import AppState
 
 _HEADER = """
 <header class="fv-head"><h1>Face verification</h1>
@@ -83,16 +77,15 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
     """
     downloads = Downloads(private_folder.FOLDER)
     app.include_router(downloads.router)
-    prefix = path.rstrip("/")
-    for route in CLOSED:
-        app.add_api_route(prefix + route, closed, methods=["GET", "HEAD"], include_in_schema=False)
+    state: AppState = app.state.shared
+    app.include_router(login.router(state), prefix=path.rstrip("/"))
     gr.mount_gradio_app(
         app,
         build(service, settings, downloads),
         path,
         server_name=settings.host,
         server_port=settings.port,
-        auth=login.login(service.keys) if service.keys.required else None,
+        auth=never,
         auth_message=_LOGIN,
         theme=theme.theme(),
         head=theme.HEAD,
@@ -106,8 +99,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         max_file_size=settings.max_request_bytes,
     )
     mounted = app.router.routes.pop().app
-    mounted.tokens = LoggedInUsers()
-    app.router.routes.append(PageMount(path, mounted, service.keys))
+    app.router.routes.append(PageMount(path, mounted, state))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager

@@ -12,9 +12,8 @@ from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
 from app.service import FaceService
-from app.web import errors
+from app.web import errors, middleware
 from app.web.dependencies import AppState
-from app.web.middleware import RequestMiddleware
 from app.web.routes import faces as routes_faces
 from app.web.routes import operations as routes_operations
 from app.web.routes import people as routes_people
@@ -36,13 +35,7 @@ def create(service: FaceService) -> FastAPI:
     app.state.shared = state
     for routes in (routes_operations, routes_faces, routes_people):
         app.include_router(routes.router)
-    app.add_middleware(
-        RequestMiddleware,
-        settings=service.settings,
-        queue=state.queue,
-        metrics=state.metrics,
-        keys=service.keys,
-    )
+    middleware.install(app, state)
     app.openapi = lambda: _described(app)
     _handle_errors(app)
     return app

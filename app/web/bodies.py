@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, TypeVar
 
 import fastapi
 from pydantic import ValidationError
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.settings import Settings
 from app.usecases.results import Upload
+from app.web.dependencies import AppState
 from app.web.errors import Invalid, Malformed, TooLarge, WrongType, invalid
 from app.web.schemas.requests import PhotosRequest, Request
 from model.faces.image import FORMAT_HINT
@@ -21,6 +23,9 @@ R = TypeVar("R", bound=Request)
 
 MULTIPART, JSON = "multipart/form-data", "application/json"
 
+LARGE = 65536
+"""Longer bodies are parsed in a worker's thread, in bytes."""
+
 
 _MAGIC = (
     b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"II*\0", b"MM\0*",
@@ -28,8 +33,8 @@ _MAGIC = (
 )  # fmt: skip
 
 
-async def read(request: fastapi.Request, kind: type[R], settings: Settings) -> R:
-    """Read a request's body as ``kind``.
+async def read(request: fastapi.Request, kind: type[R], state: AppState) -> R:
+    """Read a request's body as ``kind``; a large one off the event loop.
 
     Raises:
         WrongType: It is neither multipart nor JSON, or a file is no picture.
@@ -37,12 +42,19 @@ async def read(request: fastapi.Request, kind: type[R], settings: Settings) -> R
         Invalid: A field is missing, unknown or has a value that is not allowed.
         TooLarge: A picture is longer than the settings allow.
     """
-    content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    headers, body = request.headers, await request.body()
+    if len(body) > LARGE:
+        return await state.queue.run(_parsed, headers, body, kind, state.settings)
+    return _parsed(headers, body, kind, state.settings)
+
+
+def _parsed(headers: Headers, body: bytes, kind: type[R], settings: Settings) -> R:
+    content_type = headers.get("content-type", "").split(";")[0].strip().lower()
     try:
         if content_type == JSON:
-            parsed = kind.model_validate_json(await request.body())
+            parsed = kind.model_validate_json(body)
         elif content_type == MULTIPART:
-            parsed = kind.model_validate(await _form(request, kind, settings))
+            parsed = kind.model_validate(_form(headers, body, kind, settings))
         else:
             raise WrongType(
                 f"The request's type is {content_type or 'not given'}; send {MULTIPART} with files "
@@ -89,24 +101,21 @@ def _as_file(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-async def _form(
-    request: fastapi.Request, kind: type[Request], settings: Settings
-) -> dict[str, Any]:
+def _form(headers: Headers, body: bytes, kind: type[Request], settings: Settings) -> dict[str, Any]:
     parser = MultiPartParser(
-        request.headers, request.stream(),
-        max_files=settings.max_photos, max_fields=20, max_part_size=65536,
-    )  # fmt: skip
+        headers, _stream(body), max_files=settings.max_photos, max_fields=20, max_part_size=65536
+    )
     # The body is in memory already; a photo must not go to the disk as well.
     parser.spool_max_size = settings.max_request_bytes + 1
     try:
-        form = await parser.parse()
+        form = _run(parser.parse())
     except MultiPartException as error:
-        if error.message.startswith("Too many files"):
+        if parser._current_files > settings.max_photos:
             raise _too_many(settings.max_photos) from None
         raise Malformed(f"The multipart body cannot be read: {error.message}") from None
     values: dict[str, Any] = {}
     for name in form:
-        parts = [await _part(part) for part in form.getlist(name)]
+        parts = [_part(part) for part in form.getlist(name)]
         if name == "photos":
             values[name] = [part if isinstance(part, dict) else {"image": part} for part in parts]
         elif len(parts) > 1:
@@ -117,14 +126,26 @@ async def _form(
             values[name] = _json(parts[0])
         elif parts[0] != "" or kind.model_fields.get(name) is None:
             values[name] = parts[0]
-    await form.close()
     return values
 
 
-async def _part(part: UploadFile | str) -> dict[str, Any] | str:
+async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
+
+
+def _run(parsing: Coroutine[Any, Any, FormData]) -> FormData:
+    """Run a coroutine that never waits: everything it needs is in memory."""
+    try:
+        parsing.send(None)
+    except StopIteration as done:
+        return done.value
+    raise RuntimeError("the form was not in memory")
+
+
+def _part(part: UploadFile | str) -> dict[str, Any] | str:
     if isinstance(part, str):
         return part
-    return {"image": await part.read(), "name": (part.filename or "photo")[:255]}
+    return {"image": part.file.read(), "name": (part.filename or "photo")[:255]}
 
 
 def _json(text: str) -> Any:

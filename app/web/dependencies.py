@@ -1,20 +1,18 @@
-"""What the routes share: the service, the queue, and who is asking."""
+"""What routes and middleware share: the service, the queue, the limits, and who is asking."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import nullcontext
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.auth import LOCAL, NotAuthenticated, secret_of
+from app.auth import NotAuthenticated, Scope
 from app.service import FaceService
-from app.web.limits import RateLimiter, WorkQueue, address_group
+from app.web.callers import Caller, Logins
+from app.web.limits import ArrivalLimiter, RateLimiter, WorkQueue
 from app.web.metrics import Metrics
-from app.web.middleware import LOGINS_PER_MINUTE
 from app.web.schemas import responses
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -35,8 +33,19 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
+WRONG_KEYS_PER_MINUTE = 10
+ARRIVING_PER_CALLER = 8
+LOGINS_ARRIVING, LOGINS_PER_ADDRESS = 32, 4
+
+
 class AppState:
-    """One web app's service, queue, figures and limits.
+    """One web app's service, queue, figures, logins and limits.
+
+    Attributes:
+        arrivals: Places for arriving requests of those who may send any.
+        login_arrivals: Places for those who have yet to log in; they take no others.
+        rate: Requests of a key, or of an address without one.
+        failures: Wrong keys and logins of an address.
 
     Args:
         service: Answers everything.
@@ -45,29 +54,17 @@ class AppState:
     def __init__(self, service: FaceService) -> None:
         self.settings = settings = service.settings
         self.service = service
+        self.logins = Logins()
         self.queue = WorkQueue(settings.workers, settings.queue, settings.queue_seconds)
+        self.arrivals = ArrivalLimiter(
+            settings.workers + settings.queue, ARRIVING_PER_CALLER, settings.queue_seconds
+        )
+        self.login_arrivals = ArrivalLimiter(
+            LOGINS_ARRIVING, LOGINS_PER_ADDRESS, settings.queue_seconds
+        )
         self.metrics = Metrics(self.queue)
         self.rate = RateLimiter(settings.rate_per_minute)
-        self.failures = RateLimiter(LOGINS_PER_MINUTE)
-        self._guessing = asyncio.Lock()
-
-    async def acting(self, request: Request) -> FaceService:
-        """The service on behalf of the key the request carries."""
-        keys = self.service.keys
-        if not keys.required:
-            return self.service.acting_as(LOCAL)
-        secret = secret_of(request.headers)
-        caller = address_group(request.client.host if request.client else "unknown")
-        # Unknown keys are tried one after the other: guesses at the same time count as well.
-        async with nullcontext() if keys.recognises(secret) else self._guessing:
-            self.failures.check(caller, take=False)
-            try:
-                principal = await self.queue.run(keys.principal, secret)
-            except NotAuthenticated:
-                self.failures.check(caller)
-                raise
-        self.rate.check(principal.name)
-        return self.service.acting_as(principal)
+        self.failures = RateLimiter(WRONG_KEYS_PER_MINUTE)
 
 
 def app_state(request: Request) -> AppState:
@@ -75,13 +72,25 @@ def app_state(request: Request) -> AppState:
     return request.app.state.shared
 
 
-async def acting(request: Request) -> FaceService:
-    """The service on behalf of whoever sent the request."""
-    return await app_state(request).acting(request)
-
-
 State = Annotated[AppState, Depends(app_state)]
-Acting = Annotated[FaceService, Depends(acting)]
+
+
+def _acting(needed: Scope) -> Any:
+    def acting(request: Request, state: State) -> FaceService:
+        caller: Caller = request.scope["caller"]
+        if caller.principal is None:
+            raise NotAuthenticated("An API key is needed.")
+        # Now, not when the service asks: nobody parses a body for someone who may not send it.
+        caller.principal.require(needed)
+        return state.service.acting_as(caller.principal)
+
+    return Depends(acting)
+
+
+Reading = Annotated[FaceService, _acting("read")]
+Enrolling = Annotated[FaceService, _acting("enroll")]
+Administering = Annotated[FaceService, _acting("admin")]
+"""The service on behalf of whoever sent the request, whose scope is at least this."""
 
 
 def shown(body: BaseModel, status: int = 200) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any
 
 from fastapi.responses import Response
@@ -97,10 +98,14 @@ _PROBLEMS = {
 """Pydantic's kinds of problems in our words; of other kinds the message is our own already."""
 
 
+MAX_PROBLEMS = 20
+"""Most problems told of one request."""
+
+
 def invalid(found: Iterable[Mapping[str, Any]]) -> Invalid:
     """The error for what pydantic found wrong with the fields of a request."""
     fields = []
-    for each in found:
+    for each in islice(found, MAX_PROBLEMS):
         field = ".".join(str(part) for part in each["loc"] if part != "[key]")
         subject = f"The field {field!r}" if field else "The request"
         problem = _PROBLEMS.get(each["type"], each["msg"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import ipaddress
 import math
 import threading
 import time
@@ -80,22 +79,6 @@ class RateLimiter:
             )
 
 
-def address_group(address: str) -> str:
-    """The address a limit is counted for: an IPv6 network of 64 bits counts as one caller.
-
-    A server that listens on ``::`` sees IPv4 callers as ``::ffff:a.b.c.d``; each counts alone.
-    """
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if parsed.version == 6:
-        if parsed.ipv4_mapped:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return address
-
-
 class ArrivalLimiter:
     """Places for requests that are still arriving; more wait until one is free.
 
@@ -134,6 +117,13 @@ class ArrivalLimiter:
                 del self.arriving[caller]
             self._freed.set()
             self._freed = asyncio.Event()
+
+    def require_room(self) -> None:
+        """Raises:
+        Busy: Every place is taken.
+        """
+        if self.arriving.total() >= self.places:
+            raise Busy("Too many requests arrive at once. Try again.", retry_after=5)
 
     def _is_free(self, caller: str) -> bool:
         return self.arriving.total() < self.places and self.arriving[caller] < self.share

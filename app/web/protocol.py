@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with a limit to how long a caller may take to say what he wants."""
+"""HTTP as uvicorn speaks it, with limits to how long a caller may take and how often he calls."""
 
 from __future__ import annotations
 
@@ -7,25 +7,38 @@ import contextlib
 import fcntl
 import sys
 import termios
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from app.web.callers import address_group
+
+CONNECTIONS_PER_ADDRESS = 200
 
 
 class TimeoutProtocol(H11Protocol):
     """Hangs up on a connection that has not sent the head of a request for :attr:`seconds`, or has
-    not read on in its answer.
+    not read on in its answer, and on those of an address that has too many.
 
     uvicorn begins to count when a request is there, and waits for ever for its answer to be read.
     Anybody, without a key, could hold connections open until the server has no more of them.
     """
 
     seconds = 20.0
+    per_address: int | None = CONNECTIONS_PER_ADDRESS
+    """Most connections of one address; None behind a proxy, through which all of them come."""
+
+    _open: ClassVar[Counter[str]] = Counter()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._drained = False
+        self._address = address_group(self.client[0] if self.client else "unknown")
+        self._open[self._address] += 1
         self._watch(None, 0)
+        if self.per_address is not None and self._open[self._address] > self.per_address:
+            transport.abort()
 
     def resume_writing(self) -> None:
         self._drained = True
@@ -59,4 +72,7 @@ class TimeoutProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watching.cancel()
+        self._open[self._address] -= 1
+        if not self._open[self._address]:
+            del self._open[self._address]
         super().connection_lost(exc)

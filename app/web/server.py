@@ -34,9 +34,10 @@ def serve(settings: Settings, *, page: bool = True) -> None:
     import uvicorn
 
     from app.service import FaceService
-    from app.web.protocol import TimeoutProtocol
+    from app.web.protocol import CONNECTIONS_PER_ADDRESS, TimeoutProtocol
 
     service = FaceService.open(settings)
+    TimeoutProtocol.per_address = None if settings.behind_proxy else CONNECTIONS_PER_ADDRESS
     try:
         config = uvicorn.Config(
             build(service, page=page),

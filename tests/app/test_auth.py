@@ -1,17 +1,16 @@
-"""Keys: made, kept as hashes, compared in constant time, scoped, revoked."""
+"""Keys: made, kept as hashes, scoped, revoked."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from app import auth
-from app.auth import LOCAL, KeyStore, NotAllowed, NotAuthenticated, Principal
+from app.auth import LOCAL, DamagedKeys, KeyStore, NotAllowed, NotAuthenticated, Principal
 
 
 @pytest.fixture
@@ -26,10 +25,7 @@ def test_a_key_opens_and_its_secret_is_not_kept(store: KeyStore) -> None:
     assert secret not in text
     assert store.file.stat().st_mode & 0o077 == 0
     entry = json.loads(text)[0]
-    again = hashlib.scrypt(
-        secret.encode(), salt=bytes.fromhex(entry["salt"]), n=2**14, r=8, p=1, dklen=32
-    )
-    assert again.hex() == entry["hash"]
+    assert hashlib.sha256(secret.encode()).hexdigest() == entry["sha256"]
 
 
 def test_secrets_are_long_and_differ(store: KeyStore) -> None:
@@ -131,53 +127,18 @@ def test_a_server_started_with_keys_stays_closed_without_them(tmp_path: Path) ->
     assert not KeyStore(file).required
 
 
-def test_every_comparison_of_secrets_is_constant_time(
-    store: KeyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compared = []
-    original = auth.hmac.compare_digest
+def test_a_key_of_an_older_version_is_told_and_opens_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    old = {"name": "ann", "scope": "admin", "salt": "00", "hash": "00", "created": "2026-01-01"}
+    file.write_text(json.dumps([old]))
+    with pytest.raises(DamagedKeys):
+        KeyStore(file)
 
-    def watched(a: bytes, b: bytes) -> bool:
-        compared.append((a, b))
-        return original(a, b)
 
-    store.add("first"), store.add("second"), store.add("third")
-    monkeypatch.setattr(auth.hmac, "compare_digest", watched)
+def test_a_secret_of_a_million_letters_is_not_even_hashed(store: KeyStore) -> None:
+    store.add("ann")
     with pytest.raises(NotAuthenticated):
-        store.principal("fv_wrong")
-    # All three are tried even after one failed or fitted, so time does not tell which.
-    assert len(compared) == 3
-    assert all(len(a) == len(b) == 32 for a, b in compared)
-
-
-def test_a_key_seen_before_costs_no_second_hash(store: KeyStore) -> None:
-    secret = store.add("ann")
-    store.principal(secret)
-    started = time.process_time()
-    for _ in range(50):
-        store.principal(secret)
-    assert time.process_time() - started < 0.5
-
-
-def test_a_key_revoked_while_it_is_checked_never_stands_for_the_next_of_its_name(
-    store: KeyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret = store.add("ann", "read")
-    other = KeyStore(store.file)
-    hashing = auth._hash
-
-    def replaced_meanwhile(given: str, salt: bytes) -> bytes:
-        monkeypatch.setattr(auth, "_hash", hashing)
-        other.revoke("ann")
-        other.add("ann", "admin")
-        (key,) = store.keys()
-        assert key.scope == "admin"
-        return hashing(given, salt)
-
-    monkeypatch.setattr(auth, "_hash", replaced_meanwhile)
-    assert store.principal(secret) == Principal("ann", "read")
-    with pytest.raises(NotAuthenticated):
-        store.principal(secret)
+        store.principal("x" * 1_000_000)
 
 
 @pytest.mark.parametrize("change", ["add", "revoke"])

@@ -182,7 +182,7 @@ def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
     def do_export(request: gr.Request) -> dict[Any, Any]:
         try:
             write = acting(service, request).export
-            address, size, number = downloads.offer("gallery.faces", write)
+            address, size, number = downloads.offer("gallery.faces", write, request.username)
         except Exception as error:
             return {notice: "", offered: live(explain(error))}
         link = (

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.web import bodies
-from app.web.dependencies import PROBLEMS, Acting, State, shown
+from app.web.dependencies import PROBLEMS, Reading, State, shown
 from app.web.schemas import requests, responses, serializers
 from model.errors import SeveralFaces
 
@@ -19,8 +19,8 @@ router = APIRouter(prefix="/v1", tags=["faces"], responses=PROBLEMS)
     openapi_extra=bodies.body_schema(requests.DetectRequest),
     summary="Find the faces of a photo",
 )
-async def detect(request: Request, service: Acting, state: State) -> Response:
-    body = await bodies.read(request, requests.DetectRequest, state.settings)
+async def detect(request: Request, service: Reading, state: State) -> Response:
+    body = await bodies.read(request, requests.DetectRequest, state)
     return shown(serializers.detected(await state.queue.run(service.detect, body.img)))
 
 
@@ -30,8 +30,8 @@ async def detect(request: Request, service: Acting, state: State) -> Response:
     openapi_extra=bodies.body_schema(requests.EmbedRequest),
     summary="The vectors of a photo's faces",
 )
-async def embed(request: Request, service: Acting, state: State) -> Response:
-    body = await bodies.read(request, requests.EmbedRequest, state.settings)
+async def embed(request: Request, service: Reading, state: State) -> Response:
+    body = await bodies.read(request, requests.EmbedRequest, state)
     photo, vectors = await state.queue.run(service.embed, body.img)
     return shown(serializers.embedded(photo, vectors, service.context.bundle))
 
@@ -42,10 +42,10 @@ async def embed(request: Request, service: Acting, state: State) -> Response:
     openapi_extra=bodies.body_schema(requests.VerifyRequest),
     summary="Are two photos of one person?",
 )
-async def verify(request: Request, service: Acting, state: State) -> Response:
+async def verify(request: Request, service: Reading, state: State) -> Response:
     """With several faces in a photo and no number given the answer is 409 `several_faces`;
     its details hold every face and every pair's verdict."""
-    body = await bodies.read(request, requests.VerifyRequest, state.settings)
+    body = await bodies.read(request, requests.VerifyRequest, state)
     result = await state.queue.run(
         service.verify,
         body.img1,
@@ -70,8 +70,8 @@ async def verify(request: Request, service: Acting, state: State) -> Response:
     openapi_extra=bodies.body_schema(requests.SearchRequest),
     summary="Who are the faces of this photo?",
 )
-async def search(request: Request, service: Acting, state: State) -> Response:
-    body = await bodies.read(request, requests.SearchRequest, state.settings)
+async def search(request: Request, service: Reading, state: State) -> Response:
+    body = await bodies.read(request, requests.SearchRequest, state)
     result = await state.queue.run(
         service.search, body.img, top=body.top, target_fpir=body.target_fpir, face=body.face
     )
@@ -79,7 +79,7 @@ async def search(request: Request, service: Acting, state: State) -> Response:
 
 
 @router.get("/model", response_model=responses.ModelAnswer, summary="The model in use")
-async def model(service: Acting, state: State) -> Response:
+async def model(service: Reading, state: State) -> Response:
     return shown(serializers.model(await state.queue.run(service.model_info)))
 
 
@@ -88,5 +88,5 @@ async def model(service: Acting, state: State) -> Response:
     response_model=responses.CalibrationAnswer,
     summary="The measured error rates in use",
 )
-async def calibration(service: Acting, state: State) -> Response:
+async def calibration(service: Reading, state: State) -> Response:
     return shown(serializers.calibration(await state.queue.run(service.calibration)))

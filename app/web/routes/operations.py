@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
 
-from app.web.dependencies import PROBLEMS, Acting, AppState, State, shown
+from app.web.dependencies import PROBLEMS, AppState, Reading, State, shown
 from app.web.metrics import CONTENT_TYPE
 from app.web.schemas import responses
 
@@ -26,7 +26,8 @@ async def health(state: State) -> Response:
 async def ready(state: State) -> Response:
     """A search engine on another machine is not asked: while it is away, comparing two photos
     works, and searching and enrolling answer 503."""
-    await state.queue.probe(state.service.count)
+    state.arrivals.require_room()
+    await state.queue.probe(state.service.context.gallery.count)
     return shown(_healthy(state))
 
 
@@ -36,7 +37,7 @@ async def ready(state: State) -> Response:
     responses={status: PROBLEMS[status] for status in (401, 403, 429, 503)},
     summary="Figures for Prometheus",
 )
-async def metrics(service: Acting, state: State) -> Response:
+async def metrics(service: Reading, state: State) -> Response:
     return Response(state.metrics.text(), media_type=CONTENT_TYPE)
 
 

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from app.usecases.results import Enrollment
 from app.web import bodies
-from app.web.dependencies import PROBLEMS, Acting, State, shown
+from app.web.dependencies import PROBLEMS, Administering, Enrolling, Reading, State, shown
 from app.web.schemas import fields, requests, responses, serializers
 from model.errors import BadImage, EnrollmentConflict, FaceError, ImageTooLarge, NoFace
 
@@ -32,7 +32,7 @@ REFUSALS: dict[str, type[FaceError]] = {
 
 @router.get("", response_model=responses.PeopleAnswer, summary="People of the gallery")
 async def people(
-    service: Acting,
+    service: Reading,
     state: State,
     query: Annotated[
         str,
@@ -64,11 +64,11 @@ async def people(
     openapi_extra=bodies.body_schema(requests.EnrollRequest),
     summary="Enroll a person",
 )
-async def enroll(request: Request, service: Acting, state: State) -> Response:
+async def enroll(request: Request, service: Enrolling, state: State) -> Response:
     """Whoever has that name gets the photos, else a new person is made. When no photo is
     accepted nothing is stored and the answer is 422 if none shows a face, 400 if none can be
     read, else 409."""
-    body = await bodies.read(request, requests.EnrollRequest, state.settings)
+    body = await bodies.read(request, requests.EnrollRequest, state)
     result = await state.queue.run(
         service.enroll,
         body.name,
@@ -88,9 +88,9 @@ async def enroll(request: Request, service: Acting, state: State) -> Response:
     summary="Add photos to a person",
 )
 async def add_photos(
-    person_id: PersonId, request: Request, service: Acting, state: State
+    person_id: PersonId, request: Request, service: Enrolling, state: State
 ) -> Response:
-    body = await bodies.read(request, requests.PhotosRequest, state.settings)
+    body = await bodies.read(request, requests.PhotosRequest, state)
     result = await state.queue.run(
         service.enroll,
         None,
@@ -102,7 +102,7 @@ async def add_photos(
 
 
 @router.get("/{person_id}", response_model=responses.PersonAnswer, summary="One person")
-async def person(person_id: PersonId, service: Acting, state: State) -> Response:
+async def person(person_id: PersonId, service: Reading, state: State) -> Response:
     found = await state.queue.run(service.person, person_id)
     photos = await state.queue.run(service.photos, person_id)
     return shown(serializers.person_with_photos(found, photos))
@@ -114,8 +114,10 @@ async def person(person_id: PersonId, service: Acting, state: State) -> Response
     openapi_extra=bodies.body_schema(requests.RenameRequest),
     summary="Rename a person",
 )
-async def rename(person_id: PersonId, request: Request, service: Acting, state: State) -> Response:
-    body = await bodies.read(request, requests.RenameRequest, state.settings)
+async def rename(
+    person_id: PersonId, request: Request, service: Enrolling, state: State
+) -> Response:
+    body = await bodies.read(request, requests.RenameRequest, state)
     renamed = await state.queue.run(service.rename, person_id, body.name)
     photos = await state.queue.run(service.photos, person_id)
     return shown(serializers.person_with_photos(renamed, photos))
@@ -127,8 +129,10 @@ async def rename(person_id: PersonId, request: Request, service: Acting, state: 
     openapi_extra=bodies.body_schema(requests.MergeRequest),
     summary="Two entries are one person",
 )
-async def merge(person_id: PersonId, request: Request, service: Acting, state: State) -> Response:
-    body = await bodies.read(request, requests.MergeRequest, state.settings)
+async def merge(
+    person_id: PersonId, request: Request, service: Administering, state: State
+) -> Response:
+    body = await bodies.read(request, requests.MergeRequest, state)
     merged = await state.queue.run(service.merge, person_id, body.absorb)
     photos = await state.queue.run(service.photos, person_id)
     return shown(serializers.person_with_photos(merged, photos))
@@ -140,7 +144,7 @@ async def merge(person_id: PersonId, request: Request, service: Acting, state: S
     summary="Erase one photo",
 )
 async def remove_photo(
-    person_id: PersonId, photo_id: PhotoId, service: Acting, state: State
+    person_id: PersonId, photo_id: PhotoId, service: Administering, state: State
 ) -> Response:
     return shown(
         serializers.erased(await state.queue.run(service.remove_photo, person_id, photo_id))
@@ -148,7 +152,7 @@ async def remove_photo(
 
 
 @router.delete("/{person_id}", response_model=responses.ErasedAnswer, summary="Forget a person")
-async def forget(person_id: PersonId, service: Acting, state: State) -> Response:
+async def forget(person_id: PersonId, service: Administering, state: State) -> Response:
     """Erases name, photos, vectors and thumbnails for good."""
     return shown(serializers.erased(await state.queue.run(service.forget, person_id)))
 

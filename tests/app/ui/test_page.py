@@ -24,9 +24,10 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from starlette.types import Receive, Scope, Send
 
-from app import auth, samples
-from app.auth import KeyStore
+from app import samples
+from app.auth import LOCAL, KeyStore
 from app.service import FaceService
 from app.settings import Settings
 from app.ui import build, private_folder
@@ -37,6 +38,7 @@ from app.ui.widgets.background import SessionJobs, steps
 from app.ui.widgets.photo_picker import picker_value, read_uploads
 from app.usecases.results import Upload
 from app.web import server
+from app.web.callers import Caller
 from model.errors import BadImage, IndexUnavailable
 from model.faces.image import load_image
 from tests.app.helpers import Photos
@@ -91,10 +93,14 @@ def test_samples_are_small_pictures_with_a_source() -> None:
         assert all(load_image(photo.data).shape[2] == 3 for photo in sample.photos)
 
 
-def fetching(downloads: Downloads) -> TestClient:
+def fetching(downloads: Downloads, user: str | None = None) -> TestClient:
     app = FastAPI()
     app.include_router(downloads.router)
-    return TestClient(app)
+
+    async def known(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "caller": Caller("here", LOCAL, user)}, receive, send)
+
+    return TestClient(known)
 
 
 def people(file: Path) -> int:
@@ -105,7 +111,7 @@ def test_a_download_works_once_and_leaves_no_file(tmp_path: Path) -> None:
     downloads = Downloads(tmp_path)
     client = fetching(downloads)
     address, size, result = downloads.offer(
-        "gallery.faces", lambda file: file.write_bytes(b"people")
+        "gallery.faces", lambda file: file.write_bytes(b"people"), None
     )
     assert (size, result) == (6, 6)
     assert len(address.rsplit("/", 1)[1]) >= 43  # 256 bits
@@ -117,9 +123,17 @@ def test_a_download_works_once_and_leaves_no_file(tmp_path: Path) -> None:
     assert client.get(address).status_code == 404
 
 
+def test_a_download_is_for_the_login_that_made_it(tmp_path: Path) -> None:
+    downloads = Downloads(tmp_path)
+    address, _, _ = downloads.offer("gallery.faces", people, "ann:1")
+    for other in (None, "bob:2", "ann:2"):
+        assert fetching(downloads, other).get(address).status_code == 404
+    assert fetching(downloads, "ann:1").get(address).content == b"people", "still there for ann"
+
+
 def test_a_download_nobody_fetches_is_deleted_in_time(tmp_path: Path) -> None:
     downloads = Downloads(tmp_path, seconds=2)
-    address, _, _ = downloads.offer("gallery.faces", people)
+    address, _, _ = downloads.offer("gallery.faces", people, None)
     assert list(tmp_path.rglob("gallery.faces"))
     until = time.monotonic() + 60
     while list(tmp_path.iterdir()) and time.monotonic() < until:
@@ -139,7 +153,7 @@ def test_addresses_that_were_never_offered_are_not_remembered(tmp_path: Path) ->
 def test_a_download_broken_off_is_deleted_in_time(tmp_path: Path) -> None:
     downloads = Downloads(tmp_path, seconds=10)
     client = fetching(downloads)
-    address, _, _ = downloads.offer("gallery.faces", people)
+    address, _, _ = downloads.offer("gallery.faces", people, None)
     assert client.get(address, headers={"Range": "bytes=900-"}).status_code == 416
     assert client.get(address).status_code == 404
     until = time.monotonic() + 60
@@ -154,7 +168,7 @@ def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        Downloads(tmp_path).offer("gallery.faces", fail)
+        Downloads(tmp_path).offer("gallery.faces", fail, None)
     assert not list(tmp_path.iterdir())
 
 
@@ -239,24 +253,6 @@ def test_events_that_look_at_photos_share_the_workers(service: FaceService) -> N
     ]  # fmt: skip
     assert len(looking) == 10
     assert {(each.concurrency_id, each.concurrency_limit) for each in looking} == {("photos", 3)}
-
-
-def test_a_login_keeps_nobody_else_waiting(
-    service: FaceService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret = KeyStore(service.settings.keys_file).add("ann", "read")
-    hashing, on_the_loop = auth._hash, []
-
-    def watched(*given: bytes) -> bytes:
-        on_the_loop.append(asyncio._get_running_loop() is not None)
-        return hashing(*given)
-
-    monkeypatch.setattr(auth, "_hash", watched)
-    client = TestClient(server.build(service), base_url="http://127.0.0.1")
-    for password, status in (("wrong", 400), (secret, 200)):
-        form = {"username": "ann", "password": password}
-        assert client.post("/login", data=form).status_code == status
-    assert on_the_loop == [False, False]
 
 
 def test_stopping_reaches_only_the_own_session() -> None:

@@ -74,13 +74,10 @@ def test_other_sites_and_other_names_are_refused(client: TestClient) -> None:
 
 
 def test_no_other_site_may_read_answers(client: TestClient) -> None:
-    response = client.get("/v1/model", headers={"origin": "https://evil.example"})
-    assert "access-control-allow-origin" not in response.headers
-    preflight = client.options(
-        "/v1/verify",
-        headers={"origin": "https://evil.example", "access-control-request-method": "POST"},
-    )
-    assert "access-control-allow-origin" not in preflight.headers
+    foreign = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+    assert error(client.get("/v1/model", headers=foreign), 403)["code"] == "refused"
+    assert error(client.options("/v1/verify", headers=foreign), 403)["code"] == "refused"
+    response = client.get("/v1/model")
     for name, value in {
         "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",
@@ -110,7 +107,6 @@ def test_keys_scopes_and_failures(settings: Settings, photos: Photos) -> None:
         assert made.status_code == 201
         url = f"/v1/people/{made.json()['person_id']}"
         assert error(client.delete(url, headers={"x-api-key": enroller}), 403)
-        # A slow machine spends so long on each guess that another is allowed meanwhile.
         guesses = [client.get("/v1/people", headers={"x-api-key": "guess"}) for _ in range(10)]
         assert all(error(guess, 401) for guess in guesses)
         while guesses[-1].status_code == 401 and len(guesses) < 60:
@@ -122,14 +118,14 @@ def test_keys_scopes_and_failures(settings: Settings, photos: Photos) -> None:
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_guesses_at_the_same_time_count_as_well(settings: Settings) -> None:
+def test_wrong_keys_are_counted_and_lock_out_no_right_one(settings: Settings) -> None:
     service, client = opened(settings)
     right = {"x-api-key": service.keys.add("ann")}
     with client, ThreadPoolExecutor(36) as pool:
         tried = list(pool.map(lambda n: guess(client, f"wrong {n}"), range(36)))
         assert tried.count(401) == 10
         assert tried.count(429) == 26
-        assert client.get("/v1/people", headers=right).status_code == 429
+        assert client.get("/v1/people", headers=right).status_code == 200, "right keys still work"
     service.close()
 
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.web.callers import address_group
 from app.web.limits import (
     ArrivalLimiter,
     Busy,
     RateLimiter,
     TooManyRequests,
     WorkQueue,
-    address_group,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -108,3 +109,25 @@ def test_who_does_not_read_the_answer_is_hung_up_on(port: int, path: bytes) -> N
         connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: a\r\n\r\n")
         assert Quick.lost.wait(60)
         assert len(until_closed(connection)) < LARGE
+
+
+def test_connections_of_one_address_are_bounded(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Quick, "seconds", 30)
+    monkeypatch.setattr(Quick, "per_address", 5)
+    held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(5)]
+    time.sleep(0.2)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as more:
+        with contextlib.suppress(OSError):
+            more.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        try:
+            answer = more.recv(1)
+        except ConnectionResetError:
+            answer = b""
+        assert answer == b""
+    elsewhere = ("127.0.0.2", 0)
+    address = ("127.0.0.1", port)
+    with socket.create_connection(address, timeout=5, source_address=elsewhere) as other:
+        other.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert other.recv(12) == b"HTTP/1.1 200"
+    for connection in held:
+        connection.close()
