@@ -80,4 +80,4 @@ def test_a_module_is_no_longer_than_a_few_pages(room: str) -> None:
 def test_onnx_runtime_is_imported_where_its_telemetry_is_turned_off() -> None:
     files = (file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
     importing = [file for file in files if "onnxruntime" in imported(file)]
-    assert importing == [ROOT / "model" / "embedding" / "onnx_runtime.py"]
+    assert importing == [ROOT / "model" / "onnx_runtime.py"]

@@ -27,7 +27,7 @@ async def ready(state: State) -> Response:
     """A search engine on another machine is not asked: while it is away, comparing two photos
     works, and searching and enrolling answer 503."""
     state.arrivals.require_room()
-    await state.queue.probe(state.service.context.gallery.count)
+    await state.queue.probe(state.service.context.gallery.reader.count)
     return shown(_healthy(state))
 
 

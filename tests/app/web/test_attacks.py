@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from app.auth import KeyStore
 from app.service import FaceService
 from app.settings import Settings
+from app.ui import private_folder
 from app.web import errors, server
 from app.web.callers import Caller
 from app.web.dependencies import AppState
@@ -24,6 +25,14 @@ from app.web.middleware.site import host_name
 from tests.app.helpers import BASE, error
 
 JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The page's folder goes with the server; that of the process is for the other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(private_folder, "FOLDER", tmp_path_factory.mktemp("private") / "folder")
+        yield
 
 
 @pytest.fixture(scope="module")
