@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from index.engines.milvus.address import MilvusAddress
-from index.gallery.address import check_address
+from index.gallery.connect import check_address
 from model.errors import FaceError
 
 BUNDLE = Path(__file__).parents[1] / "model" / "bundles" / "default"

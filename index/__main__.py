@@ -6,8 +6,10 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from index.engines.open import connect, discard, open_index, place
 from index.engines.sync import compare, rebuild, repair, save_cache, take_over
 from index.gallery import Gallery
 from index.gallery.connect import DATABASE_FILE
+from index.gallery.move import move_gallery
 from model.errors import FaceError, GalleryError, GalleryUnavailable, IndexUnavailable
 
 
@@ -26,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "key":
             return _key(arguments.out)
+        if arguments.command == "move-gallery":
+            return _move_gallery(arguments)
         _check_addresses(arguments)
         with _gallery(arguments) as gallery:
             return arguments.run(gallery, arguments)
@@ -47,6 +52,12 @@ def _parser() -> argparse.ArgumentParser:
     key.add_argument(
         "--out", type=Path, help="new file to keep it in, for its owner only (default: print it)"
     )
+
+    home = commands.add_parser("move-gallery", help="copy everyone into another database")
+    home.add_argument("--from", dest="source", required=True, help="folder or postgresql://...")
+    home.add_argument("--to", dest="target", required=True, help="folder or postgresql://...")
+    home.add_argument("--key-file", type=Path, help="file with the source's key")
+    home.add_argument("--to-key-file", type=Path, help="file with the target's key (the same)")
 
     def command(name: str, run: Callable[..., int], text: str) -> argparse.ArgumentParser:
         child = commands.add_parser(name, help=text, description=text)
@@ -128,6 +139,36 @@ def _gallery(arguments: argparse.Namespace) -> Gallery:
         return Gallery.open(arguments.data, url=url, model_id=model_id, key=key)
     except ValueError as error:
         raise GalleryError(f"The gallery {url!r} cannot be opened: {error}.") from error
+
+
+def _move_gallery(arguments: argparse.Namespace) -> int:
+    key = read_key(arguments.key_file) if arguments.key_file else key_from()
+    to_key = read_key(arguments.to_key_file) if arguments.to_key_file else key
+    with ExitStack() as opened:
+        source = opened.enter_context(_gallery_at(arguments.source, key, None, opened))
+        target = opened.enter_context(_gallery_at(arguments.target, to_key, source, opened))
+        if source.gallery_id == target.gallery_id:
+            raise GalleryError("Source and target are the same gallery; name another target.")
+        moved = move_gallery(source, target, progress=sys.stderr.isatty())
+    held = moved.target
+    print(f"{moved.copied} people copied, {moved.removed} removed")
+    print(f"now {held.people} people and {held.photos} photos, checksum {held.checksum}")
+    if not moved.agrees:
+        print("source and target differ: the source changed meanwhile. Run the command again, "
+              "with no server writing to it.", file=sys.stderr)  # fmt: skip
+    return 0 if moved.agrees else 1
+
+
+def _gallery_at(where: str, key: bytes | None, model: Gallery | None, opened: ExitStack) -> Gallery:
+    """The gallery in a folder or at an address; a new one is for the model of another."""
+    url = where if "://" in where else None
+    if url is None and model is None and not (Path(where) / DATABASE_FILE).exists():
+        raise GalleryError(f"There is no gallery in {where}.")
+    folder = opened.enter_context(tempfile.TemporaryDirectory()) if url else where
+    try:
+        return Gallery.open(folder, url=url, model_id=model.model_id if model else None, key=key)
+    except ValueError as error:
+        raise GalleryError(f"The gallery {where!r} cannot be opened: {error}.") from error
 
 
 def _index(gallery: Gallery, url: str) -> VectorIndex:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from index.gallery.address import check_address
 from index.gallery.database import Database
 from index.gallery.sqlite import SqliteDatabase
 from model.errors import GalleryUnavailable
 
 DATABASE_FILE = "gallery.sqlite"
+SCHEMES = ("postgresql", "postgres")
+
+
+def check_address(url: str) -> None:
+    """Refuses what is no address of a database.
+
+    Raises:
+        ValueError: If the scheme is not PostgreSQL's or no database is named.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES or not parts.path.strip("/"):
+        raise ValueError("a gallery's address looks like postgresql://user@host/database")
 
 
 def connect_database(folder: Path, url: str | None) -> Database:

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from index.gallery import export, meta, writes
 from index.gallery.change_log import ChangeLog
 from index.gallery.connect import connect_database
@@ -21,7 +19,7 @@ from index.gallery.erasure import Erasure
 from index.gallery.meta import GalleryMeta
 from index.gallery.queries import GalleryReader
 from index.types import Erased, NewPhoto, Person, usable_name
-from model.errors import BundleMismatch, GalleryError
+from model.errors import GalleryError
 
 
 class Gallery:
@@ -100,6 +98,17 @@ class Gallery:
     def encrypted(self) -> bool:
         return self._facts.vault.encrypted
 
+    @property
+    def origin(self) -> str | None:
+        """Id of the gallery that this one is, or was, filled from by a move; None for none."""
+        with self._db.read() as connection:
+            return meta.read_meta(connection, "origin")
+
+    def set_origin(self, gallery_id: str) -> None:
+        """Notes that this gallery is filled from another one."""
+        with self._db.write() as connection:
+            meta.write_meta(connection, "origin", gallery_id)
+
     def close(self) -> None:
         """Releases the database. The gallery must not be used afterwards."""
         self._db.close()
@@ -152,7 +161,7 @@ class Gallery:
             BundleMismatch: If an embedding comes from another model.
             GalleryError: If ``person_id`` is taken.
         """
-        vectors = [self._checked(photo) for photo in photos]
+        vectors = [writes.stored_vector(photo, self.model_id) for photo in photos]
         now = time.time()
         person = Person(
             id=person_id or uuid.uuid4().hex,
@@ -171,7 +180,7 @@ class Gallery:
 
     def add_photos(self, person_id: str, photos: Sequence[NewPhoto]) -> Person:
         """Adds photos to a person, all or nothing."""
-        vectors = [self._checked(photo) for photo in photos]
+        vectors = [writes.stored_vector(photo, self.model_id) for photo in photos]
         now = time.time()
         with self._db.write() as connection:
             number = writes.known_person(connection, person_id)
@@ -277,21 +286,3 @@ class Gallery:
         """
         key = self._facts.vault.master
         return export.read(self, Path(path), key, existing, thumbnails=thumbnails)
-
-    def _checked(self, photo: NewPhoto) -> np.ndarray:
-        """The photo's vector as stored (float16), after checking that it may be."""
-        if photo.embedding.model_id != self.model_id:
-            raise BundleMismatch(
-                f"The photo {photo.source_name or photo.content_hash} was embedded by the model "
-                f"{photo.embedding.model_id}, the gallery holds embeddings of {self.model_id}.",
-                gallery=self.model_id,
-                model=photo.embedding.model_id,
-            )
-        vector = np.asarray(photo.embedding.vector, np.float32)
-        norm = float(np.linalg.norm(vector))
-        if vector.ndim != 1 or not abs(norm - 1) < 1e-2:
-            raise ValueError(
-                f"an embedding is a unit vector of shape (D,), got shape {vector.shape} and "
-                f"length {norm:.4g}"
-            )
-        return vector.astype("<f2")

@@ -13,7 +13,7 @@ from index.crypto.keys import name_key, seal, tag
 from index.gallery.database import Connection
 from index.gallery.meta import GalleryMeta, add_secrets, require_dimension, shred
 from index.types import NewPhoto, Person
-from model.errors import UnknownPerson
+from model.errors import BundleMismatch, UnknownPerson
 
 
 def person_number(connection: Connection, person_id: str) -> int | None:
@@ -102,6 +102,30 @@ def update_person(connection: Connection, facts: GalleryMeta, number: int, perso
             number,
         ),
     )
+
+
+def stored_vector(photo: NewPhoto, model_id: str) -> np.ndarray:
+    """A photo's vector in the form it is stored in, float16 ``(D,)``.
+
+    Raises:
+        BundleMismatch: If another model made it.
+        ValueError: If it is not a unit vector.
+    """
+    if photo.embedding.model_id != model_id:
+        raise BundleMismatch(
+            f"The photo {photo.source_name or photo.content_hash} was embedded by the model "
+            f"{photo.embedding.model_id}, the gallery holds embeddings of {model_id}.",
+            gallery=model_id,
+            model=photo.embedding.model_id,
+        )
+    vector = np.asarray(photo.embedding.vector, np.float32)
+    norm = float(np.linalg.norm(vector))
+    if vector.ndim != 1 or not abs(norm - 1) < 1e-2:
+        raise ValueError(
+            f"an embedding is a unit vector of shape (D,), got shape {vector.shape} and "
+            f"length {norm:.4g}"
+        )
+    return vector.astype("<f2")
 
 
 def insert_photos(
