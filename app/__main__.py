@@ -10,6 +10,10 @@ from __future__ import annotations
 
 import sys
 
+from model.workers import be_quiet
+
+be_quiet()  # before numpy is imported
+
 from app.cli.main import main
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scipy import stats
+from scipy.special import ndtr
 
 from model.types import Rate, Verdict
 
@@ -101,15 +101,16 @@ def _gaussian_tails(calibration: Calibration) -> list[str]:
     """Where mean and spread alone would mislead most, for each kind of error."""
     summary = calibration.summary
     kinds = (
-        ("strangers match", "fmr", summary.impostor, stats.norm.sf),
-        ("photos of one person fail", "fnmr", summary.genuine, stats.norm.cdf),
+        ("strangers match", "fmr", summary.impostor, -1),
+        ("photos of one person fail", "fnmr", summary.genuine, 1),
     )
     found = []
-    for what, name, spread, tail in kinds:
+    for what, name, spread, side in kinds:
         misses = []
         for target in calibration.targets:
             rate: Rate = getattr(target, name)
-            guess = float(tail(target.threshold, spread.mean, max(spread.std, 1e-12)))
+            offset = (target.threshold - spread.mean) / max(spread.std, 1e-12)
+            guess = float(ndtr(side * offset))
             # Only what the interval rules out counts as a miss, by its nearer end.
             if target.supported and guess > 0 and not rate.low <= guess <= rate.high:
                 near = rate.low if rate.low > guess else rate.high

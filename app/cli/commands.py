@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
     """Compare two photo files."""
-    from app.web.schemas import serializers
-
+    # Before the model is loaded, for a wrong path is the commonest mistake.
+    first, second = _read(options.first, settings), _read(options.second, settings)
     with _service(settings) as service:
         result = service.verify(
-            _read(options.first, settings),
-            _read(options.second, settings),
+            first,
+            second,
             target_fmr=options.target_fmr,
             prior=options.prior,
             face_a=options.face_a,
@@ -38,6 +38,8 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
         )
         model = service.context.bundle.name
     if result.choice_needed:
+        from app.web.schemas import serializers
+
         if not options.json:
             _list_pairs(result)
         raise SeveralFaces(
@@ -45,6 +47,8 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
             **serializers.choice(result),
         )
     if options.json:
+        from app.web.schemas import serializers
+
         _print_json(
             serializers.verified(result, model).model_dump(mode="json", exclude={"request_id"})
         )
@@ -69,14 +73,13 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
 
 def search(settings: Settings, options: argparse.Namespace) -> int:
     """Look for the faces of a photo file in the gallery."""
-    from app.web.schemas import serializers
-
+    photo = _read(options.photo, settings)
     with _service(settings) as service:
-        result = service.search(
-            _read(options.photo, settings), top=options.top, target_fpir=options.target_fpir
-        )
+        result = service.search(photo, top=options.top, target_fpir=options.target_fpir)
         model = service.context.bundle.name
     if options.json:
+        from app.web.schemas import serializers
+
         _print_json(
             serializers.searched(result, model).model_dump(mode="json", exclude={"request_id"})
         )

@@ -96,8 +96,6 @@ def _enroll(
     settings: Settings, options: argparse.Namespace, report: Report, items: list[Item]
 ) -> list[str]:
     """Store what is not stored; returns sentences about facts that differ."""
-    import torch
-
     from app.batch.enroller import BatchEnroller, lookers_and_threads
     from app.batch.metadata import fill
     from app.batch.resume import stored_before
@@ -105,8 +103,6 @@ def _enroll(
 
     workers, threads = lookers_and_threads(options.workers)
     service = FaceService.open(settings, threads=threads)
-    # Each worker has its own photo to look at; more threads for one photo only get in the way.
-    torch.set_num_threads(1)
     enroller = BatchEnroller(
         service.context,
         policy=options.faces,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from model.bundle.bundle import DEFAULT, MANIFEST, Bundle, save_graph, save_network
+from model.bundle.bundle import DEFAULT, MANIFEST, Bundle
+from model.bundle.save import save_graph, save_network
 
 __all__ = ["DEFAULT", "MANIFEST", "Bundle", "save_graph", "save_network"]

@@ -11,22 +11,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor, nn
-
 from model.bundle.files import FORMAT, MANIFEST, read_manifest, sha256, verify_file, write_folder
-from model.embedding.network import Architecture, build
+from model.embedding.architecture import Architecture
 from model.embedding.preprocess import Preprocessing
 from model.errors import BundleError
+from model.pytorch import need_torch
 from model.types import CROP_SIZE
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from model.calibration import Calibration
 
 ALIGNMENT = {"template": "arcface-5-point", "size": CROP_SIZE}
@@ -52,6 +49,7 @@ class Bundle:
         provenance: Where the weights come from: data, recipe, terms.
         metrics: Measured figures, each with its split, n and interval.
         versions: Libraries it was made with.
+        has_graph: An ONNX graph that reads the weights lies beside them.
     """
 
     path: Path
@@ -62,6 +60,7 @@ class Bundle:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    has_graph: bool = False
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] = DEFAULT) -> Bundle:
@@ -85,8 +84,9 @@ class Bundle:
             provenance=manifest["provenance"],
             metrics=manifest["metrics"],
             versions=manifest["versions"],
+            has_graph=GRAPH in manifest["files"],
         )
-        actual = _model_id(
+        actual = model_id_of(
             (folder / bundle.core_file).read_bytes(), architecture, bundle.preprocessing
         )
         if actual != bundle.model_id or manifest["alignment"] != ALIGNMENT:
@@ -99,6 +99,11 @@ class Bundle:
     @property
     def core_file(self) -> str:
         return WEIGHTS if self.architecture else GRAPH
+
+    @property
+    def graph_file(self) -> Path | None:
+        """The ONNX graph to run; None for a network that was saved without one."""
+        return self.path / GRAPH if self.has_graph else None
 
     @property
     def dim(self) -> int | None:
@@ -122,6 +127,12 @@ class Bundle:
         """The network with its weights, in evaluation mode, float32 on the CPU."""
         if self.architecture is None:
             raise BundleError(f"{self.name} is an imported ONNX graph and has no torch network.")
+        need_torch()
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
+        from model.embedding.network import build
+
         try:
             state = load((self.path / WEIGHTS).read_bytes())
             net = build(self.architecture)
@@ -142,13 +153,13 @@ class Bundle:
         calibration.check_model(self.model_id)
         card = _calibrated_anew(self.card, calibration)
         changed = {CALIBRATION: calibration.to_json().encode(), CARD: card.encode()}
-        return self._rewritten(self._manifest(), changed)
+        return self._rewritten(self.manifest(), changed)
 
     def with_card(
         self, card: str, *, metrics: Mapping[str, Any], pictures: Mapping[str, bytes] | None = None
     ) -> Bundle:
         """Store a new card, the figures it quotes and the pictures it shows, by file name."""
-        manifest = self._manifest() | {"metrics": dict(metrics)}
+        manifest = self.manifest() | {"metrics": dict(metrics)}
         return self._rewritten(manifest, {CARD: card.encode(), **(pictures or {})})
 
     def _rewritten(self, manifest: dict[str, Any], changed: Mapping[str, bytes]) -> Bundle:
@@ -163,7 +174,8 @@ class Bundle:
         write_folder(self.path, manifest, {**kept, **changed})
         return Bundle.load(self.path)
 
-    def _manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
+        """What the folder's manifest says, but for the digests of files."""
         return {
             "format": FORMAT,
             "name": self.name,
@@ -177,80 +189,10 @@ class Bundle:
         }
 
 
-def save_network(
-    path: str | os.PathLike[str],
-    net: nn.Module,
-    preprocessing: Preprocessing,
-    *,
-    name: str,
-    card: str,
-    provenance: Mapping[str, Any] | None = None,
-    metrics: Mapping[str, Any] | None = None,
-    mantissa_bits: int = 10,
-) -> Bundle:
-    """Write a network as a bundle, whole or not at all, and read it back.
-
-    Args:
-        path: Folder to create or replace.
-        net: A network from :func:`model.embedding.network.build`.
-        preprocessing: The input it was trained with.
-        name: What people call it.
-        card: The model card, Markdown.
-        provenance: Where the weights come from.
-        metrics: Measured figures.
-        mantissa_bits: fp16 mantissa bits kept in weight matrices, 1 to 10. Fewer compress
-            better; b of them move a weight by at most 2^-(b+1) of itself, plus the 2^-24 that
-            fp16 cannot resolve near zero.
-    """
-    state = {key: _compact(tensor, mantissa_bits) for key, tensor in net.state_dict().items()}
-    architecture = net.architecture.to_dict()
-    return _save(
-        Path(path), WEIGHTS, save(state), architecture, preprocessing, name, card, provenance,
-        metrics,
-    )  # fmt: skip
-
-
-def save_graph(
-    path: str | os.PathLike[str],
-    graph: bytes,
-    preprocessing: Preprocessing,
-    *,
-    name: str,
-    card: str,
-    provenance: Mapping[str, Any] | None = None,
-) -> Bundle:
-    """Write a mended foreign ONNX graph as a bundle, whole or not at all, and read it back."""
-    return _save(Path(path), GRAPH, graph, None, preprocessing, name, card, provenance, None)
-
-
-def _save(
-    folder: Path,
-    core_file: str,
-    core: bytes,
-    architecture: dict[str, Any] | None,
-    preprocessing: Preprocessing,
-    name: str,
-    card: str,
-    provenance: Mapping[str, Any] | None,
-    metrics: Mapping[str, Any] | None,
-) -> Bundle:
-    bundle = Bundle(
-        path=folder,
-        name=name,
-        model_id=_model_id(core, architecture, preprocessing),
-        architecture=Architecture(**architecture) if architecture else None,
-        preprocessing=preprocessing,
-        provenance=provenance or {},
-        metrics=metrics or {},
-        versions={package: version(package) for package in ("torch", "torchvision", "onnx")},
-    )
-    write_folder(folder, bundle._manifest(), {core_file: core, CARD: card.encode()})
-    return Bundle.load(folder)
-
-
-def _model_id(
+def model_id_of(
     core: bytes, architecture: dict[str, Any] | None, preprocessing: Preprocessing
 ) -> str:
+    """The identity of a model whose weights or graph are ``core``."""
     described = json.dumps([architecture, preprocessing.to_dict(), ALIGNMENT], sort_keys=True)
     return sha256(core + described.encode())
 
@@ -265,14 +207,3 @@ def _calibrated_anew(card: str, calibration: Calibration) -> str:
     paragraphs = [part for part in card.rstrip("\n").split("\n\n") if not part.startswith(_ANEW)]
     place = 1 if card.startswith("# ") else 0
     return "\n\n".join([*paragraphs[:place], note, *paragraphs[place:]]) + "\n"
-
-
-def _compact(tensor: Tensor, mantissa_bits: int) -> Tensor:
-    """fp16 with a shortened mantissa for weight matrices; vectors and counters stay as they are."""
-    if tensor.ndim < 2 or not tensor.is_floating_point():
-        return tensor.contiguous()
-    if not 1 <= mantissa_bits <= 10:
-        raise ValueError(f"mantissa_bits is {mantissa_bits}; it must be between 1 and 10")
-    mantissa, exponent = torch.frexp(tensor.float())
-    steps = 2.0 ** (mantissa_bits + 1)
-    return torch.ldexp(torch.round(mantissa * steps) / steps, exponent).half().contiguous()

@@ -42,8 +42,8 @@ def export_onnx(bundle: Bundle, file: Path) -> float:
     crops = np.random.default_rng(0).integers(0, 256, (8, CROP_SIZE, CROP_SIZE, 3), np.uint8)
     images = bundle.preprocessing(crops)
     with torch.inference_mode():
-        expected = bundle.network()(images).numpy()
-    actual = open_session(graph).run(None, {"image": images.numpy()})[0]
+        expected = bundle.network()(torch.from_numpy(images)).numpy()
+    actual = open_session(graph).run(None, {"image": images})[0]
     cosine = float((expected * actual).sum(1).min())
     if cosine < PARITY:
         raise BundleError(f"The exported graph disagrees with the network: cosine {cosine:.6f}.")

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from model.calibration.pairs.person_counts import PersonCounts
 from model.types import Rate
@@ -170,7 +170,7 @@ def _effective(
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = rate * (1 - rate) / variance
     tail = (1 + LEVEL) / 2
-    shrink = (stats.norm.ppf(tail) / stats.t.ppf(tail, np.maximum(freedom, 1))) ** 2
+    shrink = (special.ndtri(tail) / special.stdtrit(np.maximum(freedom, 1), tail)) ** 2
     return np.clip(np.nan_to_num(worth * shrink, nan=0.0, posinf=limit), 1.0, limit)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression, minimize
 
 from model.calibration.intervals import RateCurve
 from model.calibration.pairs.scores import Sample
@@ -131,6 +130,8 @@ def _isotonic(sample: Sample, step: bool = False) -> tuple[np.ndarray, np.ndarra
     genuine = sample.genuine / sample.genuine.sum()
     impostor = sample.impostor / sample.impostor.sum()
     weight = genuine + impostor
+    from scipy.optimize import isotonic_regression  # half a second: for fitting alone
+
     fitted = isotonic_regression(genuine / weight, weights=weight).x
     fitted = np.clip(fitted, 1e-12, 1 - 1e-12)
     log10 = np.log10(fitted / (1 - fitted))
@@ -155,6 +156,8 @@ def _logistic(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
         value = genuine @ np.logaddexp(0, -odds) + impostor @ np.logaddexp(0, odds)
         slope = impostor / (1 + np.exp(-odds)) - genuine / (1 + np.exp(odds))
         return float(value), np.array([slope.sum(), slope @ place])
+
+    from scipy.optimize import minimize
 
     found = minimize(cost, np.array([0.0, 1.0]), jac=True, bounds=[(None, None), (0, None)])
     return sample.values, (found.x[0] + found.x[1] * place) / np.log(10)

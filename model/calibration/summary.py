@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr
 
 from model.calibration.intervals import false_match_curve, false_non_match_curve
 from model.calibration.pairs.person_counts import PersonCounts
@@ -31,7 +31,7 @@ def summarise(sample: Sample) -> Summary:
         eer_threshold=eer_threshold,
         genuine=genuine,
         impostor=impostor,
-        gaussian_eer=float(stats.norm.sf((genuine.mean - impostor.mean) / spreads)),
+        gaussian_eer=float(ndtr((impostor.mean - genuine.mean) / spreads)),
         gaussian_threshold=(genuine.mean * impostor.std + impostor.mean * genuine.std) / spreads,
     )
 

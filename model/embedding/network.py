@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from torchvision.models import MobileNetV2, ResNet, get_model
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
+from model.embedding.architecture import Architecture
 from model.errors import BundleError
 
 
@@ -77,27 +77,6 @@ TRUNKS = {
 }
 CLASSIFIERS = ("fc.", "classifier.")
 POOLINGS = {"avg": Mean, "avg_max": MeanMax, "gem": GeM}
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """What a network is made of; stored in its bundle.
-
-    Attributes:
-        trunk: ``resnet50``, ``resnet18``, ``mobilenet_v2``, or ``inception_resnet_v1`` for
-            facenet-pytorch's network.
-        pooling: ``avg``, ``avg_max`` or ``gem``.
-        dim: Length of the embedding.
-        head_norm: Batch norm after the linear head, before the unit length.
-    """
-
-    trunk: str = "resnet50"
-    pooling: str = "avg"
-    dim: int = 512
-    head_norm: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class EmbeddingNet(nn.Module):

@@ -3,33 +3,84 @@
 from __future__ import annotations
 
 import io
+import json
 import warnings
 
 import numpy as np
 import onnx
 import torch
 from torch import nn
+from torch.onnx import TrainingMode
 
 from model.embedding.network import fold_batch_norm
 from model.errors import BundleError
 
-EXPORT_VERSION = 1
-"""Raise it with every change to the graphs :func:`export` makes: cached ones are named by it."""
+STORED = {"F16": onnx.TensorProto.FLOAT16, "F32": onnx.TensorProto.FLOAT}
+"""Kinds of numbers in a file of weights, by safetensors' names."""
 
 
 def export(net: nn.Module, input_size: int) -> bytes:
     """An ONNX graph of a network in inference form, with a free batch dimension."""
-    example = torch.zeros(2, 3, input_size, input_size)
+    return _exported(fold_batch_norm(net).float(), input_size, TrainingMode.EVAL)
+
+
+def export_beside(net: nn.Module, input_size: int, weights: bytes, file: str) -> bytes:
+    """A graph without weights of its own: it reads them from the safetensors file beside it.
+
+    The runtime widens fp16 weights and folds batch norms when it opens the graph. So graph and
+    file hold the same numbers, and the graph is small.
+
+    Args:
+        net: The network whose weights were saved; it is left as it is.
+        input_size: Side of its input in pixels.
+        weights: The file's contents.
+        file: Its name, in the folder of the graph.
+    """
+    was_training = net.training
+    # Evaluation, but without the exporter's own folding: the weights must stay those of the file.
+    proto = onnx.load_from_string(_exported(net.eval(), input_size, TrainingMode.PRESERVE))
+    net.train(was_training)
+    length = int.from_bytes(weights[:8], "little")
+    header = json.loads(weights[8 : 8 + length])
+    widened = []
+    for tensor in proto.graph.initializer:
+        entry = header.get(tensor.name)
+        if entry is None:
+            continue
+        name, start, end = tensor.name, *entry["data_offsets"]
+        if entry["dtype"] == "F16":
+            name = f"{tensor.name}.half"
+            widened.append(
+                onnx.helper.make_node("Cast", [name], [tensor.name], to=onnx.TensorProto.FLOAT)
+            )
+        tensor.Clear()
+        tensor.name = name
+        tensor.data_type = STORED[entry["dtype"]]
+        tensor.dims.extend(entry["shape"])
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        place = {"location": file, "offset": 8 + length + start, "length": end - start}
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
+    nodes = [*widened, *proto.graph.node]
+    del proto.graph.node[:]
+    proto.graph.node.extend(nodes)
+    return proto.SerializeToString()
+
+
+def _exported(net: nn.Module, input_size: int, mode: TrainingMode) -> bytes:
+    example = torch.zeros(2, 3, input_size, input_size, device=next(net.parameters()).device)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            fold_batch_norm(net).float(),
+            net,
             (example,),
             buffer,
             input_names=["image"],
             output_names=["embedding"],
             dynamic_axes={"image": {0: "batch"}, "embedding": {0: "batch"}},
+            training=mode,
+            do_constant_folding=mode is TrainingMode.EVAL,
             dynamo=False,
         )
     return buffer.getvalue()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from model.types import CROP_SIZE
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
@@ -50,14 +51,21 @@ class Preprocessing:
     def from_dict(cls, data: dict[str, Any]) -> Preprocessing:
         return cls(**{**data, "mean": tuple(data["mean"]), "std": tuple(data["std"])})
 
-    def __call__(self, crops: np.ndarray | Sequence[np.ndarray]) -> Tensor:
+    def __call__(self, crops: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
         """uint8 crops ``(N, H, W, 3)`` to float32 input ``(N, 3, size, size)``."""
-        pixels = torch.from_numpy(np.array(crops))
-        if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != torch.uint8:
+        pixels = np.asarray(crops)
+        if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8:
             raise ValueError(
-                f"crops are {tuple(pixels.shape)} {pixels.dtype}; expected uint8 (N, H, W, 3)"
+                f"crops are {pixels.shape} {pixels.dtype}; expected uint8 (N, H, W, 3)"
             )
-        return self.normalise(resize(pixels.permute(0, 3, 1, 2).float(), self.input_size))
+        planes = pixels.transpose(0, 3, 1, 2).astype(np.float32, order="C")
+        images = resized(planes, self.input_size)
+        if self.channels == "BGR":
+            images = images[:, ::-1]
+        mean, std = (
+            np.array(values, np.float32).reshape(3, 1, 1) for values in (self.mean, self.std)
+        )
+        return (images - mean) / std
 
     def normalise(self, images: Tensor) -> Tensor:
         """Float images ``(N, 3, H, W)`` in 0..255 RGB to network units and channel order."""
@@ -68,8 +76,26 @@ class Preprocessing:
         return (images - mean) / std
 
 
-def resize(images: Tensor, size: int) -> Tensor:
-    """Float images ``(N, C, H, W)`` to ``size`` x ``size``, antialiased."""
-    if images.shape[-2:] == (size, size):
+def resized(images: np.ndarray, size: int) -> np.ndarray:
+    """float32 images ``(N, C, H, W)`` to ``size`` x ``size``, bilinear and antialiased.
+
+    The same as :func:`model.embedding.tensors.resize`, without torch.
+    """
+    height, width = images.shape[-2:]
+    if (height, width) == (size, size):
         return images
-    return F.interpolate(images, (size, size), mode="bilinear", antialias=True)
+    return _weights(height, size) @ images @ _weights(width, size).T
+
+
+@lru_cache(maxsize=16)
+def _weights(source: int, target: int) -> np.ndarray:
+    """float32 ``(target, source)``: how much each source pixel counts in each target pixel.
+
+    A triangle around the target pixel's centre, as wide as two pixels of the coarser of both.
+    """
+    # In single precision, as torch reckons: its rounding is part of what networks learnt from.
+    step = np.float32(source) / np.float32(target)
+    centres = step * (np.arange(target, dtype=np.float32) + np.float32(0.5))
+    offset = np.arange(source, dtype=np.float32) - centres[:, None] + np.float32(0.5)
+    weights = (1 - np.abs(offset / max(step, np.float32(1)))).clip(min=0)
+    return weights / weights.sum(axis=1, keepdims=True)

@@ -60,7 +60,7 @@ def _centred_network() -> EmbeddingNet:
         for image in (original, samples.second_photo(original))
     ]
     with torch.inference_mode():
-        features = net.features(prepare(np.stack(crops)))
+        features = net.features(torch.from_numpy(prepare(np.stack(crops))))
     head = net.head[0]
     with torch.no_grad():
         head.bias.copy_(-(features.mean(0) @ head.weight.T))

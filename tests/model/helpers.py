@@ -11,6 +11,8 @@ from PIL import Image
 from torch import nn
 
 from model.bundle import Bundle, save_network
+from model.bundle.bundle import GRAPH
+from model.bundle.files import MANIFEST, write_folder
 from model.embedding.network import Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
 
@@ -37,6 +39,14 @@ def small_bundle(path: Path, **preprocessing: object) -> Bundle:
         card="# small\n",
         provenance={"data": "none"},
     )
+
+
+def without_graph(bundle: Bundle) -> Bundle:
+    """The same model as it was saved before bundles carried a graph; rewrites its folder."""
+    files = {file.name: file.read_bytes() for file in bundle.path.iterdir()}
+    kept = {name: data for name, data in files.items() if name not in (MANIFEST, GRAPH)}
+    write_folder(bundle.path, bundle.manifest(), kept)
+    return Bundle.load(bundle.path)
 
 
 def random_crops(count: int, seed: int = 0) -> np.ndarray:

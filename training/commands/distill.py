@@ -22,7 +22,8 @@ from tqdm import tqdm
 from model.bundle import Bundle, save_network
 from model.embedding.embedder import Embedder
 from model.embedding.network import TRUNKS, Architecture, EmbeddingNet
-from model.embedding.preprocess import Preprocessing, resize
+from model.embedding.preprocess import Preprocessing
+from model.embedding.tensors import resize
 from model.errors import FaceError
 from training.datasets.face_set import FaceSet, check_held_out, load_faces, shares
 from training.distill.distillation import Distillation, DistillationRecipe, batch_rows, lift

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.io import decode_jpeg, encode_jpeg
 
-from model.embedding.preprocess import resize
+from model.embedding.tensors import resize
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from model.embedding.network import EmbeddingNet
-from model.embedding.preprocess import Preprocessing, resize
+from model.embedding.preprocess import Preprocessing
+from model.embedding.tensors import resize
 from training.distill.disturbance import Disturbance
 from training.distill.schedule import Schedule
 from training.distill.stored_faces import Faces

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.embedding.preprocess import resize
+from model.embedding.tensors import resize
 
 
 @dataclass(frozen=True)

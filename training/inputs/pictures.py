@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from model.embedding.preprocess import resize
+from model.embedding.tensors import resize
 from model.faces.image import load_image
 from training.atomic import made_whole
 from training.datasets.table import DatasetError, Table

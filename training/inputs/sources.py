@@ -48,7 +48,7 @@ class Pictures:
     def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
         pixels = self.images[self.rows[rows]]
         if generator is None:
-            images = self.preprocessing(pixels)
+            images = torch.from_numpy(self.preprocessing(pixels))
         else:
             size = self.preprocessing.input_size
             images = self.augment(torch.from_numpy(pixels), size, generator)

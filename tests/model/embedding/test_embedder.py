@@ -15,11 +15,14 @@ from PIL import Image
 from model import onnx_runtime
 from model.bundle import Bundle
 from model.bundle.import_export import import_onnx
-from model.embedding import onnx_graph
-from model.embedding.embedder import Embedder, _graph, cache_dir
+from model.embedding import graph_cache, onnx_graph
+from model.embedding.embedder import Embedder
+from model.embedding.graph_cache import cache_dir
+from model.embedding.preprocess import Preprocessing, resized
+from model.embedding.tensors import resize
 from model.errors import EngineUnavailable
 from model.onnx_runtime import open_session
-from tests.model.helpers import random_crops, small_bundle
+from tests.model.helpers import random_crops, small_bundle, without_graph
 from tests.paths import ROOT
 
 ENGINES = ("torch", "onnxruntime")
@@ -38,6 +41,39 @@ def test_a_crop_gives_the_same_vector_in_any_company(bundle: Bundle, engine: str
     alone = np.stack([embedder.embed(crop[None])[0] for crop in crops])
     np.testing.assert_allclose(together, alone, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
+
+
+def test_the_graph_of_a_bundle_is_its_network(bundle: Bundle) -> None:
+    """Not nearly: graph and file hold the same numbers, so that one model_id is right for both."""
+    assert bundle.graph_file is not None
+    assert bundle.graph_file.stat().st_size < 100_000
+    images = bundle.preprocessing(random_crops(4))
+    with torch.inference_mode():
+        expected = bundle.network()(torch.from_numpy(images)).numpy()
+    (vectors,) = open_session(bundle.graph_file).run(None, {"image": images})
+    np.testing.assert_allclose(vectors, expected, atol=2e-6)
+
+
+def test_a_graph_that_the_manifest_does_not_name_is_not_run(tmp_path: Path) -> None:
+    bundle = without_graph(small_bundle(tmp_path / "b"))
+    (bundle.path / "graph.onnx").write_bytes(b"put there by someone")
+    assert Bundle.load(bundle.path).graph_file is None
+
+
+@pytest.mark.parametrize("size", [64, 96, 111, 112, 160])
+def test_resizing_without_torch_is_resizing_with_it(size: int) -> None:
+    """Within a thousandth of a pixel value of what networks are trained with."""
+    pixels = random_crops(2).transpose(0, 3, 1, 2).astype(np.float32)
+    expected = resize(torch.from_numpy(pixels), size).numpy()
+    np.testing.assert_allclose(resized(pixels, size), expected, atol=1e-3)
+
+
+def test_input_without_torch_is_the_input_of_training() -> None:
+    preprocessing = Preprocessing(input_size=96, channels="BGR")
+    crops = random_crops(2)
+    tensors = torch.from_numpy(crops).permute(0, 3, 1, 2).float()
+    expected = preprocessing.normalise(resize(tensors, 96)).numpy()
+    np.testing.assert_allclose(preprocessing(crops), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("flip", [False, True])
@@ -100,7 +136,7 @@ def test_unknown_names_are_answered_with_the_known_ones(bundle: Bundle) -> None:
 
 
 def test_the_cached_graph_is_used_again_and_mended_when_damaged(tmp_path: Path) -> None:
-    bundle = small_bundle(tmp_path / "b", input_size=72)
+    bundle = without_graph(small_bundle(tmp_path / "b", input_size=72))
     crops = random_crops(2)
     expected = Embedder(bundle).embed(crops)
     (file,) = cache_dir().glob(f"{bundle.model_id}*.onnx")
@@ -117,11 +153,11 @@ def test_a_graph_cached_by_an_older_exporter_is_not_used(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FACE_CACHE", str(tmp_path))
-    made = _graph(bundle)
+    made = graph_cache.graph(bundle)
     monkeypatch.setattr(onnx_graph, "export", lambda net, input_size: b"a newer form")
-    assert _graph(bundle) == made
-    monkeypatch.setattr(onnx_graph, "EXPORT_VERSION", onnx_graph.EXPORT_VERSION + 1)
-    assert _graph(bundle) == b"a newer form"
+    assert graph_cache.graph(bundle) == made
+    monkeypatch.setattr(graph_cache, "EXPORT_VERSION", graph_cache.EXPORT_VERSION + 1)
+    assert graph_cache.graph(bundle) == b"a newer form"
 
 
 def test_the_cache_is_made_for_the_owner_only(
@@ -134,14 +170,15 @@ def test_the_cache_is_made_for_the_owner_only(
 
 
 def test_a_graph_that_cannot_be_kept_leaves_no_file_and_is_used(
-    bundle: Bundle,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    bundle = without_graph(small_bundle(tmp_path / "b"))
     crops = random_crops(2)
     expected = Embedder(bundle, engine="onnxruntime").embed(crops)
-    monkeypatch.setenv("FACE_CACHE", str(tmp_path))
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setenv("FACE_CACHE", str(tmp_path / "cache"))
 
     def read_only(source: str, target: Path) -> None:
         raise OSError("read-only file system")
@@ -149,11 +186,12 @@ def test_a_graph_that_cannot_be_kept_leaves_no_file_and_is_used(
     monkeypatch.setattr(os, "replace", read_only)
     embedder = Embedder(bundle, engine="onnxruntime")
     np.testing.assert_array_equal(embedder.embed(crops), expected)
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / "cache").iterdir())
     assert "FACE_CACHE: read-only file system" in caplog.text
 
 
-def test_a_user_without_a_home_can_embed(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_can_embed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = without_graph(small_bundle(tmp_path / "b"))
     for name in ("FACE_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
 

@@ -1,0 +1,139 @@
+"""What runs a network: torch or ONNX Runtime, on the best device this machine has.
+
+torch is imported only where it runs the network, or makes a graph that a bundle lacks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import logging
+import platform
+import sys
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from model.bundle import Bundle
+from model.embedding import graph_cache
+from model.errors import EngineUnavailable
+from model.onnx_runtime import onnxruntime, open_session
+from model.pytorch import need_torch
+
+log = logging.getLogger(__name__)
+
+ENGINES = ("auto", "torch", "onnxruntime")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+CUDA_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+AMD_DEVICE = Path("/dev/kfd")
+
+
+class Engine(Protocol):
+    """Runs the network: float32 input ``(N, 3, S, S)`` to raw vectors ``(N, D)``."""
+
+    name: str
+    device: str
+
+    def __call__(self, images: np.ndarray) -> np.ndarray: ...
+
+
+class TorchEngine:
+    """The network in torch, batch norm folded, channels last."""
+
+    name = "torch"
+
+    def __init__(self, bundle: Bundle, device: str) -> None:
+        self.torch = need_torch()
+        from model.embedding.network import fold_batch_norm
+
+        self.device = device
+        net = fold_batch_norm(bundle.network())
+        self.net = net.to(device, memory_format=self.torch.channels_last)
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        with self.torch.inference_mode():
+            given = self.torch.from_numpy(np.ascontiguousarray(images))
+            given = given.to(self.device, memory_format=self.torch.channels_last)
+            return self.net(given).float().cpu().numpy()
+
+
+class OnnxEngine:
+    """The network in ONNX Runtime."""
+
+    name = "onnxruntime"
+
+    def __init__(self, bundle: Bundle, device: str, threads: int | None) -> None:
+        self.device = device
+        graph = bundle.graph_file or graph_cache.graph(bundle)
+        self.session = open_session(graph, device=device, threads=threads)
+        self.input = self.session.get_inputs()[0].name
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        return self.session.run(None, {self.input: images})[0]
+
+
+def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engine:
+    """The asked-for engine on the asked-for device; ``auto`` is the fastest there is.
+
+    Raises:
+        EngineUnavailable: The named engine or device is not on this machine.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}")
+    if device not in DEVICES:
+        raise ValueError(f"device is {device!r}; it must be one of {', '.join(DEVICES)}")
+    if bundle.architecture is None:
+        return _start_imported(bundle, engine, device, threads)
+    if device == "auto":
+        device = _best_device()
+    if engine == "auto":
+        engine = "onnxruntime" if device == "cpu" else "torch"
+    if engine == "onnxruntime":
+        return OnnxEngine(bundle, device, threads)
+    if not _has(device):
+        raise EngineUnavailable(f"torch has no {device} device on this machine.")
+    return TorchEngine(bundle, device)
+
+
+def _start_imported(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engine:
+    if engine == "torch":
+        raise EngineUnavailable(f"{bundle.name} is an ONNX graph; torch cannot run it.")
+    if device != "auto":
+        return OnnxEngine(bundle, device, threads)
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        try:
+            return OnnxEngine(bundle, "cuda", threads)
+        except EngineUnavailable as error:
+            log.warning("%s The processor is used instead.", error)
+    return OnnxEngine(bundle, "cpu", threads)
+
+
+def _best_device() -> str:
+    """The device torch would choose; without a GPU torch is not even imported."""
+    if not _may_have_gpu() or importlib.util.find_spec("torch") is None:
+        return "cpu"
+    return next((device for device in ("cuda", "mps") if _has(device)), "cpu")
+
+
+def _may_have_gpu() -> bool:
+    if sys.platform == "darwin":
+        return platform.machine() == "arm64"
+    return AMD_DEVICE.exists() or any(_loads(driver) for driver in CUDA_DRIVERS)
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+def _has(device: str) -> bool:
+    if device == "cuda":
+        return need_torch().cuda.is_available()
+    if device == "mps":
+        return need_torch().backends.mps.is_available()
+    return device == "cpu"

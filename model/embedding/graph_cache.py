@@ -1,0 +1,77 @@
+"""Graphs of bundles that carry none: made by torch once per model and kept in a cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+from model.bundle import Bundle
+
+log = logging.getLogger(__name__)
+
+EXPORT_VERSION = 1
+"""Raise it with every change to the graphs that are made: cached ones are named by it."""
+
+NO_CACHE = (OSError, RuntimeError)
+"""A folder that cannot be written, or a user without a home."""
+
+
+def cache_dir() -> Path:
+    """Where derived files live: ``FACE_CACHE``, else a folder in the user's cache.
+
+    Made for the owner only; one that is there already keeps the permissions it was given.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("FACE_CACHE") or Path(home) / "face-verification")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def graph(bundle: Bundle) -> bytes:
+    """The graph of a network; made when missing in the cache or damaged there."""
+    name = f"{bundle.model_id}-{EXPORT_VERSION}.onnx"
+    with contextlib.suppress(*NO_CACHE):
+        if (kept := _kept(cache_dir() / name)) is not None:
+            return kept
+    net = bundle.network()
+    from model.embedding import onnx_graph
+
+    made = onnx_graph.export(net, bundle.preprocessing.input_size)
+    try:
+        file = cache_dir() / name
+        _replace(file, made)
+        _replace(_checksum(file), hashlib.sha256(made).hexdigest().encode())
+    except NO_CACHE as error:
+        log.warning(
+            "The graph cannot be kept and is made at every start; name a folder in FACE_CACHE: %s",
+            error,
+        )
+    return made
+
+
+def _kept(file: Path) -> bytes | None:
+    if not (file.exists() and _checksum(file).exists()):
+        return None
+    kept = file.read_bytes()
+    if hashlib.sha256(kept).hexdigest() == _checksum(file).read_text():
+        return kept
+    log.warning("%s is damaged and is made again", file)
+    return None
+
+
+def _checksum(file: Path) -> Path:
+    return file.with_suffix(".sha256")
+
+
+def _replace(file: Path, data: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent)
+    try:
+        with open(descriptor, "wb") as writer:
+            writer.write(data)
+        os.replace(temporary, file)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
