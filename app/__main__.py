@@ -12,9 +12,8 @@ import sys
 
 from model.workers import be_quiet
 
-be_quiet()  # before numpy is imported
-
-from app.cli.main import main
-
 if __name__ == "__main__":
+    be_quiet()  # before numpy is imported
+    from app.cli.main import main
+
     sys.exit(main(sys.argv[1:]))

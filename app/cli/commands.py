@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
     """Compare two photo files."""
+    settings.prepare()
     # Before the model is loaded, for a wrong path is the commonest mistake.
     first, second = _read(options.first, settings), _read(options.second, settings)
     with _service(settings) as service:
@@ -73,6 +74,7 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
 
 def search(settings: Settings, options: argparse.Namespace) -> int:
     """Look for the faces of a photo file in the gallery."""
+    settings.prepare()
     photo = _read(options.photo, settings)
     with _service(settings) as service:
         result = service.search(photo, top=options.top, target_fpir=options.target_fpir)
