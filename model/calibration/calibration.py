@@ -26,6 +26,7 @@ from model.calibration.fit import (
     fit_embeddings,
     fit_scores,
 )
+from model.calibration.kinds import Copies
 from model.calibration.pairs.scores import Progress
 from model.calibration.rates import Rates
 from model.calibration.types import Parts
@@ -34,7 +35,7 @@ from model.types import Decision, Verdict
 from model.wording import calibration_warnings, verdict_reasons
 
 FORMAT = 1
-CODE_VERSION = "4"
+CODE_VERSION = "5"
 """Raised when the same scores would give another calibration."""
 
 TARGET_FNMR = 0.01
@@ -74,6 +75,7 @@ class Calibration(Rates):
         model_id: str,
         quality: np.ndarray | None = None,
         groups: Sequence[str] | None = None,
+        copies: Copies | None = None,
         protocol: str,
         data_fingerprint: str,
         seed: int = 0,
@@ -91,6 +93,7 @@ class Calibration(Rates):
             model_id: The model that made them.
             quality: ``(N,)`` quality scores in ``[0, 1]``, or None.
             groups: ``N`` group names the user supplied, empty where unknown, or None.
+            copies: Spoiled copies of the photos, for the rates of poor photos; needs ``quality``.
             protocol: In words, which people and photos these are.
             data_fingerprint: Hash of the photos.
             seed: Seed of the split into halves, the photos drawn, and the bootstrap.
@@ -111,7 +114,8 @@ class Calibration(Rates):
         embeddings, labels = embeddings[rows], labels[rows]
         quality = None if quality is None else np.asarray(quality)[rows]
         groups = None if groups is None else np.asarray(groups)[rows]
-        parts = fit_embeddings(embeddings, labels, quality, groups, seed, progress, meeting)
+        copies = None if copies is None else copies.drawn(rows)
+        parts = fit_embeddings(embeddings, labels, quality, groups, seed, progress, meeting, copies)
         return cls._of(parts, model_id, protocol, data_fingerprint, len(labels), seed)
 
     @classmethod
@@ -172,18 +176,8 @@ class Calibration(Rates):
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
         limit = self.threshold(target_fmr)
-        accept = limit.threshold
-        reject = self._reject_below(target_fnmr)
-        bin_ = self._quality_bin(quality)
-        if bin_ is not None:
-            # Where photos of this quality make more errors than promised, both bars move apart.
-            calm = np.flatnonzero(bin_.curves.fmr.low <= target_fmr)
-            # One photo filed under two people scores 1: then no score is calm but the last knot's.
-            accept = max(accept, float(self.parts.scores[calm[0] if len(calm) else -1]))
-            kept = np.flatnonzero(bin_.curves.fnmr.low <= target_fnmr)
-            reject = min(reject, float(self.parts.scores[kept[-1]]))
-        reject = min(reject, accept)
-        too_poor = bin_ is not None and quality < self.parts.quality[0].low
+        accept, reject = self.limits(target_fmr, target_fnmr, quality)
+        too_poor = self._quality_bin(quality) is not None and quality < self.parts.quality[0].low
         decision: Decision = "inconclusive"
         if not too_poor and score >= accept:
             decision = "same"
@@ -214,6 +208,10 @@ class Calibration(Rates):
         )
         reasons = verdict_reasons(verdict, limit, quality, too_poor)
         return replace(verdict, reasons=reasons)
+
+    @property
+    def _cautious(self) -> bool:
+        return int(self.code_version) >= 5
 
     @cached_property
     def id(self) -> str:

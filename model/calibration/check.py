@@ -16,7 +16,7 @@ from model.calibration.summary import error_curves
 from model.errors import CalibrationError
 from model.types import Rate
 
-Outcome = Literal["kept", "better", "broken", "too few"]
+Outcome = Literal["kept", "better", "exceeded", "broken", "too few"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class PromiseCheck:
         promised_fmr, promised_fnmr: Rates the calibration states.
         observed_fmr, observed_fnmr: Rates on the new data.
         fmr, fnmr: ``broken`` when the observed interval lies wholly above the promise,
-            ``better`` when wholly below, ``too few`` when the new data could not tell.
+            ``better`` when wholly below, ``exceeded`` when it lies wholly above the target though
+            not above the promise, ``too few`` when the new data could not tell.
     """
 
     target_fmr: float
@@ -51,8 +52,13 @@ class PromiseCheck:
         """
         return self.fnmr == "broken" or (self.supported and self.fmr == "broken")
 
+    @property
+    def exceeded(self) -> bool:
+        """Whether strangers certainly pass more often than a target that is promised."""
+        return self.supported and self.observed_fmr.low > self.target_fmr
+
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "drifted": self.drifted}
+        return {**asdict(self), "drifted": self.drifted, "exceeded": self.exceeded}
 
 
 def check_promises(
@@ -115,6 +121,8 @@ def check_promises(
 def _outcome(promised: Rate, observed: Rate, target: float, enough: bool) -> Outcome:
     if observed.low > max(promised.high, target):
         return "broken"
+    if observed.low > target > 0:
+        return "exceeded"
     if not enough:
         return "too few"
     return "better" if observed.high < promised.low else "kept"

@@ -18,6 +18,7 @@ from model.calibration.types import (
     ErrorCurves,
     GroupRates,
     Histograms,
+    KindRates,
     Parts,
     QualityBin,
     Summary,
@@ -40,6 +41,7 @@ def encode(parts: Parts) -> dict[str, Any]:
         "tail": asdict(parts.tail),
         "histograms": asdict(parts.histograms),
         "groups": [asdict(row) for row in parts.groups],
+        "kinds": [asdict(row) for row in parts.kinds],
         "scores": parts.scores.tolist(),
         "fit": _short(parts.fit).to_dict(),
         "held_out": _short(parts.held_out).to_dict(),
@@ -68,6 +70,7 @@ def decode(data: dict[str, Any]) -> Parts:
         largest_share=data["largest_share"],
         quality=tuple(QualityBin.from_dict(row) for row in data["quality"]),
         groups=tuple(GroupRates.from_dict(row) for row in data["groups"]),
+        kinds=tuple(KindRates.from_dict(row) for row in data.get("kinds", ())),
     )
 
 

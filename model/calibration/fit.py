@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from model.calibration.intervals import RateCurve, independent_curve
+from model.calibration.kinds import WHOLE, Copies, by_kind
 from model.calibration.likelihood import fit_likelihood, provable_ratios, reliability
 from model.calibration.pairs.person_counts import count_people
 from model.calibration.pairs.scores import Collection, Progress, Sample, histograms
@@ -57,6 +58,7 @@ def fit_embeddings(
     seed: int,
     progress: Progress | None,
     meeting: np.ndarray | None = None,
+    copies: Copies | None = None,
 ) -> Parts:
     """Measure the pairs of labelled embeddings; see `Calibration.fit` and `Collection`."""
     half = split_people(labels, seed)
@@ -88,12 +90,44 @@ def fit_embeddings(
         largest_share=float(genuine_pairs.max() / genuine_pairs.sum()),
     )
     if quality is not None:
-        parts = replace(parts, quality=by_quality(collection, knots, quality, report(2)))
+        if copies is None:
+            bins = by_quality(collection, knots, quality, report(2))
+            parts = replace(parts, quality=bins)
+        else:
+            joined, qualities, kinds = _with_copies(
+                embeddings, labels, quality, half, meeting, copies
+            )
+            bins = by_quality(joined, knots, qualities, report(2), copies=True)
+            parts = replace(parts, quality=bins)
+            order = joined.order
+            found = by_kind(joined, qualities[order], kinds[order], Rates(parts))
+            parts = replace(parts, kinds=found)
     if groups is not None:
         marks = [target for target in Rates(parts).targets if not target.extrapolated]
         found = by_group(collection, np.asarray(groups), marks, report(passes - 1))
         parts = replace(parts, groups=found)
     return parts
+
+
+def _with_copies(
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    quality: np.ndarray,
+    half: np.ndarray,
+    meeting: np.ndarray | None,
+    copies: Copies,
+) -> tuple[Collection, np.ndarray, np.ndarray]:
+    """Photos and their copies as one collection, with the quality and kind of each."""
+    of = np.r_[np.arange(len(labels)), copies.of]
+    joined = Collection.of(
+        np.concatenate([embeddings, copies.embeddings]),
+        np.asarray(labels)[of],
+        half[of],
+        None if meeting is None else meeting[of],
+        of,
+    )
+    kinds = np.concatenate([np.full(len(labels), WHOLE, dtype=object), copies.kinds])
+    return joined, np.concatenate([quality, copies.quality]), kinds
 
 
 def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:

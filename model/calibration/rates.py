@@ -14,6 +14,7 @@ from model.calibration.types import (
     ErrorCurves,
     GroupRates,
     Histograms,
+    KindRates,
     Parts,
     QualityBin,
     SearchThreshold,
@@ -24,6 +25,11 @@ from model.types import Rate
 
 CERTAIN_ERRORS = 3.0
 """With no error in ``n`` independent trials the rate is below ``3 / n`` at 95% confidence."""
+
+
+CAUTION_ERRORS = 30.0
+"""A sample worth this many independent errors can afford a margin: it costs a third of the target
+at most, and less with more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +64,18 @@ class Rates:
         return tuple(self.threshold(target) for target in TARGETS)
 
     def threshold(self, target_fmr: float) -> Threshold:
-        """The lowest score whose false-match rate was within ``target_fmr`` on the first half."""
+        """The lowest score whose false-match rate was within ``target_fmr`` on the first half.
+
+        Where the sample allows (`CAUTION_ERRORS`), it is the upper end of the rate's interval that
+        is kept within the target.
+        """
         if not 0 < target_fmr < 1:
             raise ValueError(f"target_fmr is {target_fmr}; it must lie between 0 and 1")
         fit, measured = self.parts.fit.fmr, self.parts.held_out
         reached = np.flatnonzero(fit.errors <= target_fmr * fit.trials * (1 + 1e-9))
         # One photo filed under two people scores 1: then no threshold reaches a small target.
         knot = int(reached[0]) if len(reached) else len(fit.errors) - 1
+        knot = max(knot, self._cautious_knot(target_fmr))
         score = float(self.parts.scores[knot])
         lowest_target, highest_score = self._measured_down_to
         if target_fmr >= lowest_target:
@@ -72,9 +83,26 @@ class Rates:
             rates = measured.fmr.at(knot), measured.fnmr.at(knot)
             return Threshold(target_fmr, score, *rates, supported, extrapolated=False)
         # Never below a threshold that was measured, or a stricter target could accept more.
-        score = max(self.parts.tail.score_at(target_fmr), highest_score)
+        score = max(self.parts.tail.score_at(target_fmr), highest_score, score)
         rates = self._rate_at(measured.fmr, score), self._rate_at(measured.fnmr, score)
         return Threshold(target_fmr, score, *rates, supported=False, extrapolated=True)
+
+    def limits(
+        self, target_fmr: float, target_fnmr: float, quality: float | None = None
+    ) -> tuple[float, float]:
+        """Scores to say "same" from, and "different" below, for photos of this quality.
+
+        Where photos of this quality make more errors than promised, the two move apart.
+        """
+        accept, reject = self.threshold(target_fmr).threshold, self._reject_below(target_fnmr)
+        bin_ = self._quality_bin(quality)
+        if bin_ is not None:
+            calm = np.flatnonzero(bin_.curves.fmr.low <= target_fmr)
+            # One photo filed under two people scores 1: then no score is calm but the last knot's.
+            accept = max(accept, float(self.parts.scores[calm[0] if len(calm) else -1]))
+            kept = np.flatnonzero(bin_.curves.fnmr.low <= target_fnmr)
+            reject = min(reject, float(self.parts.scores[kept[-1]]))
+        return accept, min(reject, accept)
 
     def search_threshold(self, gallery_size: int, target_fpir: float) -> SearchThreshold:
         """The threshold for a search among ``gallery_size`` people.
@@ -117,6 +145,10 @@ class Rates:
         return self.parts.quality
 
     @property
+    def kinds(self) -> tuple[KindRates, ...]:
+        return self.parts.kinds
+
+    @property
     def people(self) -> int:
         """People it was measured on; 0 if unknown."""
         return self.parts.people
@@ -133,6 +165,20 @@ class Rates:
     def _worth(self) -> np.ndarray:
         """``(T,)`` how many independent stranger pairs the poorer half is worth at each knot."""
         return np.minimum(self.parts.fit.fmr.effective, self.parts.held_out.fmr.effective)
+
+    @property
+    def _cautious(self) -> bool:
+        return True
+
+    def _cautious_knot(self, target_fmr: float) -> int:
+        """The first knot whose whole interval is within the target, as far as can be afforded."""
+        if not self._cautious:
+            return 0
+        high = self.parts.fit.fmr.high
+        short = np.flatnonzero(high * self._worth < CAUTION_ERRORS)
+        last = max(0, int(short[0]) - 1) if len(short) else len(high) - 1
+        within = np.flatnonzero(high <= target_fmr)
+        return min(last, int(within[0])) if len(within) else last
 
     @cached_property
     def _measured_down_to(self) -> tuple[float, float]:

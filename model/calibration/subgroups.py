@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from model.calibration.pairs.person_counts import count_people
+from model.calibration.pairs.person_counts import PersonCounts, count_people
 from model.calibration.pairs.scores import Collection, Progress, from_grid, to_grid
 from model.calibration.summary import error_curves
-from model.calibration.types import GroupRates, QualityBin, Threshold
+from model.calibration.types import ErrorCurves, GroupRates, QualityBin, Threshold
 
 MIN_GROUP_PEOPLE = 20
 """Groups with fewer people than this get no rate."""
@@ -17,29 +18,56 @@ MIN_GROUP_PEOPLE = 20
 QUALITY_SHARES = (1 - (2 / 3) ** 0.5, 1 - (1 / 3) ** 0.5)
 """Photo quantiles that put a third of all pairs into each bin of the lower of two qualities."""
 
+COPIES_SHARES = (0.1, 0.25, 0.5)
+"""The same where half of the photos are spoiled copies: the poorest tenth by itself."""
+
 TOO_POOR_SHARE = 1 / 200
 """Of the calibration's photos: what is poorer than all but these has no known error rate."""
 
 
 def by_quality(
-    collection: Collection, knots: np.ndarray, quality: np.ndarray, progress: Progress | None
+    collection: Collection,
+    knots: np.ndarray,
+    quality: np.ndarray,
+    progress: Progress | None,
+    *,
+    copies: bool = False,
 ) -> tuple[QualityBin, ...]:
-    """All pairs in three bins of about as many, by the lower quality of the two photos.
+    """All pairs by the lower quality of the two photos.
 
     The lowest bin begins at `TOO_POOR_SHARE`, though it counts the few pairs below that too.
+    With copies there are photos enough of each quality, and two poor ones are more often taken for
+    one person than a poor and a good one: false matches are then counted where both photos are in
+    the bin, which is the worst case of its pairs.
     """
     quality = np.asarray(quality, float)[collection.order]
-    floor, *inner = np.quantile(quality, (TOO_POOR_SHARE, *QUALITY_SHARES))
+    shares = COPIES_SHARES if copies else QUALITY_SHARES
+    floor, *inner = np.quantile(quality, (TOO_POOR_SHARE, *shares))
     inner = np.unique(inner)
     inner = inner[(inner > floor) & (inner <= quality.max())]
     classes = np.searchsorted(inner, quality, side="right")
     numbers = np.arange(len(inner) + 1)
-    counts = count_people(collection, knots, classes, np.minimum.outer(numbers, numbers), progress)
+    table = np.minimum.outer(numbers, numbers)
+    if copies:
+        table = table + len(numbers) * np.eye(len(numbers), dtype=int)
+    counts = count_people(collection, knots, classes, table, progress)
+    if copies:  # first the mixed pairs of each bin but the best, then those inside each
+        inside = counts[len(numbers) :]
+        mixed = [*counts[: len(numbers) - 1], None]
+        curves = [_similar(pairs, others) for pairs, others in zip(inside, mixed, strict=True)]
+    else:
+        curves = [error_curves(part) for part in counts]
     edges = np.r_[floor, inner, quality.max()]
     return tuple(
-        QualityBin(float(low), float(high), error_curves(part))
-        for low, high, part in zip(edges[:-1], edges[1:], counts, strict=True)
+        QualityBin(float(low), float(high), both)
+        for low, high, both in zip(edges[:-1], edges[1:], curves, strict=True)
     )
+
+
+def _similar(inside: PersonCounts, mixed: PersonCounts | None) -> ErrorCurves:
+    """False matches where both photos are in a bin, misses where the poorer one is."""
+    genuine = inside.genuine if mixed is None else inside.genuine + mixed.genuine
+    return error_curves(replace(inside, genuine=genuine))
 
 
 def by_group(

@@ -154,6 +154,37 @@ class GroupRates:
 
 
 @dataclass(frozen=True)
+class KindRates:
+    """Answers to pairs whose two photos are of one kind, such as ``blurred``.
+
+    Attributes:
+        kind: What was done to the photos; ``whole`` for nothing.
+        target_fmr: The target asked for; thresholds are those for the quality of each pair.
+        people: People with such photos, none of whom thresholds were chosen on.
+        fmr: Strangers called the same.
+        missed: Pairs of one person not called the same.
+        different: Pairs of one person called different; the rest of those missed are inconclusive.
+    """
+
+    kind: str
+    target_fmr: float
+    people: int
+    fmr: Rate
+    missed: Rate
+    different: Rate
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether strangers certainly pass more often than the target says."""
+        return self.fmr.low > self.target_fmr
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> KindRates:
+        rates = {name: Rate(**data[name]) for name in ("fmr", "missed", "different")}
+        return cls(data["kind"], data["target_fmr"], data["people"], **rates)
+
+
+@dataclass(frozen=True)
 class Histograms:
     """Both distributions, coarse enough to draw.
 
@@ -186,6 +217,7 @@ class Parts:
         largest_share: Share of all same-person pairs that are of one person.
         quality: By the lower quality of the two photos, poorest first.
         groups: By group, at each target's threshold.
+        kinds: By kind of photo.
     """
 
     scores: np.ndarray
@@ -202,6 +234,7 @@ class Parts:
     largest_share: float
     quality: tuple[QualityBin, ...] = ()
     groups: tuple[GroupRates, ...] = ()
+    kinds: tuple[KindRates, ...] = ()
 
 
 def significant(values: np.ndarray, digits: int = 5) -> list[float]:

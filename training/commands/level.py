@@ -34,7 +34,7 @@ from training.distill.levelling import (
 from training.distill.teacher import teacher_targets
 from training.errors import UsageError, positive
 from training.measure.subgroup_errors import false_match_rate
-from training.report.card import rate_in_words
+from training.report.markdown import rate_in_words
 
 SAME = 0.999
 """Lowest cosine at which the bundle that was written gives the vectors that were judged."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +23,10 @@ from model.calibration import Calibration
 from model.calibration.calibration import MAX_PHOTOS
 from model.calibration.check import check_promises
 from model.calibration.fit import draw_photos
+from model.calibration.kinds import Copies
 from model.embedding.embedder import Embedder
 from model.errors import BundleError
 from model.faces.image import SUFFIXES
-from model.faces.quality import judge
 from training.datasets import Table, lfw
 from training.datasets.corrections import corrected
 from training.datasets.table import by_folder
@@ -32,6 +34,8 @@ from training.errors import UsageError
 from training.inputs.crops import Crops, crop_photos
 from training.learn.inference import embed_crops
 from training.measure import metrics
+from training.measure.calibration_photos import judged_scores, spoiled_copies
+from training.measure.collections import check_held_out_people
 from training.measure.comparable_runs import read_compared
 from training.measure.subgroup_errors import by_measure, strangers_by_folder, strangers_by_group
 from training.report import plots
@@ -69,6 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compared", type=Path, nargs="*", default=[], metavar="RUN",
         help="runs of fit with several losses and seeds, for a table in the card",
     )  # fmt: skip
+    parser.add_argument(
+        "--collections", type=Path, nargs="*", default=[], metavar="FOLDER",
+        help="more people, a folder each or a folder a family: the held-out ones are measured",
+    )  # fmt: skip
     parser.add_argument("--name", required=True, help="what people call the model")
     parser.add_argument("--flip", action="store_true", help="average with the mirror image")
     parser.add_argument("--out", type=Path, required=True, help="where the bundle goes")
@@ -104,7 +112,8 @@ def run(args: argparse.Namespace) -> int:
         table = lfw.load(args.lfw)
         crops = crop_photos(table.paths, cache=args.cache)
         vectors = embed_crops(embedder, crops.pixels, title="embedding LFW")
-        calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id)
+        copies = partial(spoiled_copies, embedder=embedder, cache=args.cache)
+        calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id, copies)
         rows = _rows(args.lfw, table, crops, "DevTest")
         figures = replace(
             _measure(args, table, rows, crops, vectors, calibration, embedder),
@@ -128,20 +137,32 @@ def _rows(root: Path, table: Table, crops: Crops, part: str) -> np.ndarray:
 
 
 def calibrate(
-    root: Path, table: Table, crops: Crops, vectors: np.ndarray, model_id: str
+    root: Path,
+    table: Table,
+    crops: Crops,
+    vectors: np.ndarray,
+    model_id: str,
+    copies: Callable[[list[Path], np.ndarray], Copies] | None = None,
 ) -> Calibration:
-    """Measure the DevTrain people, wrong names among them set right."""
+    """Measure the DevTrain people, wrong names set right, and spoiled copies of their photos.
+
+    Args:
+        root: Folder that holds lfw_home.
+        table: All of LFW.
+        crops, vectors: Of all of LFW.
+        model_id: The model that made the vectors.
+        copies: Makes copies of photos, given them and whose they are.
+    """
     right = corrected(table, lfw.CORRECTIONS)
     found = _rows(root, table, crops, "DevTrain")
     rows = found[right.kept[found]]
-    measured = [
-        {name: float(column[row]) for name, column in crops.measures.items()} for row in rows
-    ]
+    paths = [table.paths[row] for row in rows]
     return Calibration.fit(
         vectors[rows],
         right.labels[rows],
         model_id=model_id,
-        quality=np.array([judge(measures).score for measures in measured]),
+        quality=judged_scores(crops, rows),
+        copies=copies(paths, right.labels[rows]) if copies else None,
         protocol=f"LFW peopleDevTrain, {len(rows):,} photos ({right.in_words(found)}); "
         "thresholds chosen on one half of the people, rates measured on the other",
         data_fingerprint=crops.fingerprint,
@@ -170,6 +191,10 @@ def _measure(
         view2_standard_error=error,
         view2_lost=int(lost.sum()),
         promises=check_promises(calibration, unseen, labels),
+        collections={
+            folder.name: check_held_out_people(calibration, folder, embedder, cache=args.cache)
+            for folder in args.collections
+        },
         weakness_target=WEAKNESS_TARGET,
         weaknesses={
             name: by_measure(

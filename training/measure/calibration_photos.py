@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from model.bundle import Bundle
+from model.calibration.calibration import MAX_PHOTOS
+from model.calibration.fit import draw_photos
+from model.calibration.kinds import Copies
 from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
 from model.faces.quality import judge
@@ -19,6 +22,7 @@ from training.datasets import DATASETS, Table, lfw
 from training.datasets import load as load_dataset
 from training.datasets.corrections import corrected
 from training.inputs.crops import Crops, crop_photos, why_lost
+from training.inputs.photo_kinds import SPOILED
 from training.learn.inference import BLOCK, embed_crops
 
 
@@ -105,13 +109,48 @@ def embed_photos(
 
 def photo_quality(photos: Photos) -> np.ndarray | None:
     """Quality of each photo as the product judges it; None for photos that came aligned."""
-    measures = photos.crops.measures
-    if not measures:
-        return None
+    return judged_scores(photos.crops, photos.rows) if photos.crops.measures else None
+
+
+def spoiled_copies(
+    paths: Sequence[Path],
+    labels: np.ndarray,
+    embedder: Embedder,
+    *,
+    cache: Path,
+    max_photos: int | None = MAX_PHOTOS,
+    seed: int = 0,
+) -> Copies:
+    """A copy of each photo a calibration would draw, each person's spoiled in one way.
+
+    Args:
+        paths: The photos, in the order the calibration gets them.
+        labels: Whose they are.
+        embedder: The model.
+        cache: Folder for crops.
+        max_photos, seed: As given to :meth:`Calibration.fit`.
+    """
+    rows, _ = draw_photos(labels, max_photos, seed)
+    names = list(SPOILED)
+    dealt = np.random.default_rng(seed).integers(len(names), size=int(labels.max()) + 1)
+    kinds = [names[dealt[labels[row]]] for row in rows]
+    crops = crop_photos([paths[row] for row in rows], kinds=kinds, cache=cache)
+    found = np.flatnonzero(crops.found)
+    return Copies(
+        embed_crops(embedder, crops.pixels, found, title="embedding copies"),
+        rows[found],
+        judged_scores(crops, found),
+        np.array(kinds)[found],
+    )
+
+
+def judged_scores(crops: Crops, rows: np.ndarray) -> np.ndarray:
+    """Quality score of some of the crops, as the product judges it."""
+    measures = crops.measures
     return np.array(
         [
             judge({name: float(values[row]) for name, values in measures.items()}).score
-            for row in photos.rows
+            for row in rows
         ]
     )
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
 from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.check import PromiseCheck
-from model.types import Rate
 from training.measure.comparable_runs import title
 from training.measure.subgroup_errors import ADULT, GROUP_PHOTOS, SliceRates, Strangers
+from training.report.card_photos import collections_section, kinds_section
+from training.report.markdown import counted, percent, rate_in_words, table
 
 _COMPARED = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
 _GALLERIES = (100, 1_000, 10_000, 100_000)
@@ -34,6 +35,7 @@ class Figures:
         weaknesses: Rates on the DevTest people by what is measured of the photos.
         groups: False matches between strangers inside and across groups of UTKFace, or None.
         folders: The same of photos in a folder for each group, or None.
+        collections: The calibration's thresholds on held-out people of other collections.
         compared: ``results.json`` of the runs of ``fit`` this model was chosen among, or none.
         compared_alike: Whether these runs say that they have all but loss and seed in common.
     """
@@ -47,6 +49,7 @@ class Figures:
     weaknesses: Mapping[str, tuple[SliceRates, ...]]
     groups: Strangers | None
     folders: Strangers | None = None
+    collections: Mapping[str, tuple[PromiseCheck, ...]] = field(default_factory=dict)
     compared: tuple[Mapping[str, Any], ...] = ()
     compared_alike: bool = False
 
@@ -76,8 +79,9 @@ def write_card(
         f"{figures.promises[0].observed_fnmr.trials:,} same-person and "
         f"{figures.promises[0].observed_fmr.trials:,} stranger pairs. A promise is *broken* "
         "when the observed interval lies wholly above it and the target, *better* when wholly "
-        "below, else *kept*, which is to say not contradicted.",
-        _table(
+        "below, *exceeded* when wholly above the target but not above the promise, else *kept*, "
+        "which is to say not contradicted.",
+        table(
             ("target FMR", "threshold", "promised FMR", "observed FMR", "observed FNMR", ""),
             [
                 (
@@ -85,14 +89,16 @@ def write_card(
                     f"{check.threshold:.3f}",
                     rate_in_words(check.promised_fmr) if check.supported else "not supported",
                     rate_in_words(check.observed_fmr),
-                    _percent(check.observed_fnmr),
+                    percent(check.observed_fnmr),
                     check.fmr if check.supported else "no promise",
                 )
                 for check in figures.promises
             ],
         ),
+        *collections_section(figures.collections),
         "## What answers to expect",
         _answers(calibration),
+        *kinds_section(calibration),
         "## Searching a gallery",
         "Someone unknown meets everybody in it, so the threshold rises with its size; here for at "
         f"most {_SEARCH_TARGET:.0%} of strangers taken for anyone, with one photo of each person "
@@ -131,7 +137,7 @@ def _unseen(figures: Figures) -> str:
         f"{unseen['genuine_pairs']:,} same-person and {unseen['impostor_pairs']:,} stranger pairs; "
         "95% intervals by drawing people, in retrieval only those who are looked for: the gallery "
         "stays as it is. Thresholds for EER and FNMR are read off these very pairs; how the "
-        "calibration's own fare stands in the next table.\n\n" + _table(("", "value"), rows)
+        "calibration's own fare stands in the next table.\n\n" + table(("", "value"), rows)
     )
 
 
@@ -143,7 +149,7 @@ def _answers(calibration: Calibration) -> str:
         rows += [
             (
                 f"{target:.0e}", "one person", f"{1 - same.fnmr.value:.1%}",
-                f"{same.fnmr.value - different.fnmr.value:.1%}", _percent(different.fnmr),
+                f"{same.fnmr.value - different.fnmr.value:.1%}", percent(different.fnmr),
             ),
             (
                 f"{target:.0e}", "strangers", rate_in_words(same.fmr),
@@ -154,21 +160,21 @@ def _answers(calibration: Calibration) -> str:
         f"All pairs of the calibration ({same.fnmr.trials:,} of one person, "
         f"{same.fmr.trials:,} of strangers; both halves, so also the pairs the thresholds were "
         "chosen on), photos of any quality; the wrong answers with their 95% intervals.\n\n"
-        + _table(("target FMR", "pairs of", "*same*", "*inconclusive*", "*different*"), rows)
+        + table(("target FMR", "pairs of", "*same*", "*inconclusive*", "*different*"), rows)
     )
 
 
 def _searches(calibration: Calibration) -> str:
     found = [calibration.search_threshold(size, _SEARCH_TARGET) for size in _GALLERIES]
-    return _table(
+    return table(
         ("people", "threshold", "", "strangers taken for anyone", "people missed, one photo each"),
         [
             (
                 f"{each.gallery_size:,}",
                 f"{each.threshold:.3f}",
                 "supported" if each.supported else "extrapolated, not supported",
-                _percent(each.fpir),
-                _percent(each.fnmr),
+                percent(each.fpir),
+                percent(each.fnmr),
             )
             for each in found
         ],
@@ -176,13 +182,13 @@ def _searches(calibration: Calibration) -> str:
 
 
 def _slices(name: str, rows: Iterable[SliceRates]) -> str:
-    return _table(
+    return table(
         (name, "FMR", "stranger pairs", "FNMR", "same-person pairs"),
         [
             (
                 row.name,
-                *_counted(row.fmr, rate_in_words),
-                *_counted(row.fnmr, _percent),
+                *counted(row.fmr, rate_in_words),
+                *counted(row.fnmr, percent),
             )
             for row in rows
         ],
@@ -216,9 +222,9 @@ def _folders(strangers: Strangers | None, facts: Mapping[str, Any]) -> list[str]
 
 def _strangers(strangers: Strangers) -> list[str]:
     return [
-        _table(
+        table(
             (f"by {name}", "FMR", "pairs"),
-            [(row.name, *_counted(row.fmr, rate_in_words)) for row in rows],
+            [(row.name, *counted(row.fmr, rate_in_words)) for row in rows],
         )
         for name, rows in strangers.rates.items()
     ]
@@ -248,7 +254,7 @@ def _compared(runs: tuple[Mapping[str, Any], ...], alike: bool) -> list[str]:
     return [
         "## Losses compared",
         intro,
-        _table(("loss", which, *columns.values()), rows),
+        table(("loss", which, *columns.values()), rows),
     ]
 
 
@@ -263,22 +269,3 @@ def _spread(entries: list[Mapping[str, float]], name: str) -> str:
     deviation = f" ± {stdev(values):{style}}" if len(values) > 1 else ""
     low, high = min(each["low"] for each in entries), max(each["high"] for each in entries)
     return f"{fmean(values):{style}}{deviation} [{low:{style}}, {high:{style}}]"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _counted(rate: Rate | None, words: Callable[[Rate], str]) -> tuple[str, str]:
-    """A rate and the number of pairs it was counted on."""
-    return (words(rate), f"{rate.trials:,}") if rate else ("", "none")
-
-
-def rate_in_words(rate: Rate) -> str:
-    """An error rate and its interval, as cards and tables write them."""
-    return f"{rate.value:.1e} [{rate.low:.1e}, {rate.high:.1e}]"
-
-
-def _percent(rate: Rate) -> str:
-    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"

@@ -76,6 +76,7 @@ class Collection:
         half: int ``(P,)`` of 0 or 1 per person, ascending.
         order: int ``(N,)``, the place of each row in the caller's arrays.
         meeting: bool ``(N,)``, whether a photo is held against those of other people too.
+        source: int ``(N,)``, equal for copies of one photo, which make no pair.
     """
 
     vectors: np.ndarray
@@ -83,6 +84,7 @@ class Collection:
     half: np.ndarray
     order: np.ndarray
     meeting: np.ndarray
+    source: np.ndarray
 
     @classmethod
     def of(
@@ -91,6 +93,7 @@ class Collection:
         labels: np.ndarray,
         half: np.ndarray,
         meeting: np.ndarray | None = None,
+        source: np.ndarray | None = None,
     ) -> Collection:
         """Sort photos by half, then person.
 
@@ -99,6 +102,7 @@ class Collection:
             labels: ``(N,)`` person of each photo, any integers.
             half: ``(N,)`` of 0 or 1, equal for all photos of a person.
             meeting: ``(N,)`` photos that meet strangers; without, all of them.
+            source: ``(N,)`` equal for copies of one photo; without, there are none.
         """
         order = np.lexsort([labels, half])
         sorted_labels = np.asarray(labels)[order]
@@ -109,6 +113,7 @@ class Collection:
             np.asarray(half)[order][starts],
             order,
             np.ones(len(order), bool) if meeting is None else np.asarray(meeting, bool)[order],
+            order if source is None else np.asarray(source)[order],
         )
 
     @property
@@ -177,7 +182,8 @@ def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[
             rows, cols = np.broadcast_arrays(rows[:, None], cols[None, :])
             if diagonal:
                 met = (person[rows] == person[cols]) | (meeting[rows] & meeting[cols])
-                keep = (rows < cols) & met
+                source = collection.source
+                keep = (rows < cols) & met & (source[rows] != source[cols])
                 tile = Tile(rows[keep], cols[keep], places[keep], True)
             else:
                 tile = Tile(rows.ravel(), cols.ravel(), places.ravel(), False)

@@ -1,0 +1,49 @@
+"""The promises of a calibration on people of other collections, held out of training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from model.calibration import Calibration
+from model.calibration.check import PromiseCheck, check_promises
+from model.embedding.embedder import Embedder
+from model.errors import CalibrationError
+from model.faces.image import SUFFIXES
+from training.datasets.face_set import held_out, named
+from training.inputs.crops import crop_photos
+from training.learn.inference import embed_crops
+
+
+def held_out_photos(folder: Path) -> tuple[list[Path], np.ndarray]:
+    """Photos of the people no run trains on, and whose they are.
+
+    A person is a folder that holds photos. Held out is the first folder below ``folder``, which may
+    be a person or a family.
+
+    Raises:
+        CalibrationError: There are none.
+    """
+    root = named(folder)
+    paths = sorted(
+        path
+        for path in root.rglob("*")
+        if path.suffix.lower() in SUFFIXES
+        and held_out(f"{root.name}/{path.relative_to(root).parts[0]}")
+    )
+    if not paths:
+        raise CalibrationError(f"{folder} holds no photos of people who are held out.")
+    people = [path.parent.as_posix() for path in paths]
+    return paths, np.unique(people, return_inverse=True)[1]
+
+
+def check_held_out_people(
+    calibration: Calibration, folder: Path, embedder: Embedder, *, cache: Path
+) -> tuple[PromiseCheck, ...]:
+    """Hold the calibration's thresholds against the held-out people of a collection."""
+    paths, labels = held_out_photos(folder)
+    crops = crop_photos(paths, cache=cache)
+    rows = np.flatnonzero(crops.found)
+    vectors = embed_crops(embedder, crops.pixels, rows, title=f"embedding {folder.name}")
+    return check_promises(calibration, vectors, labels[rows])
