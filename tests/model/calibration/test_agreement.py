@@ -63,7 +63,8 @@ def test_d_prime_and_eer_agree_with_pyeer(calibration, photos) -> None:
     theirs = pyeer_figures(*all_pairs(*photos))
     ours = calibration.summary
     assert ours.d_prime.value == pytest.approx(theirs["d_prime"], abs=TOLERANCE)
-    assert ours.eer.value == pytest.approx(theirs["eer"], abs=TOLERANCE)
+    # Ours come from products in single precision: one pair may fall on the threshold's other side.
+    assert ours.eer.value == pytest.approx(theirs["eer"], abs=1 / calibration.impostor_pairs)
 
 
 def test_eer_agrees_with_sklearn(calibration, photos) -> None:
