@@ -57,9 +57,9 @@ def recipe_of(args: argparse.Namespace) -> Recipe:
     """The recipe the command line asks for."""
     names = Recipe.__dataclass_fields__
     chosen = recipe(args.preset, **{name: getattr(args, name, None) for name in names})
-    if chosen.loss_weight == 0 and getattr(args, "keep_teacher", None) is None:
+    if chosen.loss_weight == 0 and getattr(args, "keep_run", None) is None:
         raise UsageError(
-            "--loss-weight 0 leaves nothing to train with, unless fit has a --keep-teacher"
+            "--loss-weight 0 leaves nothing to train with, unless fit has a --keep-run"
         )
     return chosen
 
@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     distributed.start()
     chosen = recipe_of(args)
     kept = keep_settings(args)
-    if args.frozen and args.keep_teacher:
-        raise UsageError("--keep-teacher needs pictures, which --frozen replaces by features")
+    if args.frozen and args.keep_run:
+        raise UsageError("--keep-run needs pictures, which --frozen replaces by features")
     task = make_task(args)
     if args.patience:
         task.split.check_val(task.table)

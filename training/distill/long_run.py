@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +16,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.embedding.network import EmbeddingNet
+from model.embedding.network import Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
 from model.embedding.tensors import resize
 from training.distill.disturbance import Disturbance
+from training.distill.loss import GRAM, distillation_loss
 from training.distill.schedule import Schedule
-from training.distill.stored_faces import Faces
+from training.distill.stored_faces import StoredFaces
 from training.distill.targets import targets
 from training.learn import checkpoint
 from training.learn.ema import EMA
 from training.learn.freezing import keep_statistics
 from training.measure import metrics
+
+LAST = "last.pt"
+"""The checkpoint in the folder of a run."""
+
+SAVED = 100
+"""Steps between checkpoints."""
 
 MOST_HELD_OUT = 3000
 """Held-out faces a validation looks at."""
@@ -34,7 +44,7 @@ class Settings:
     """What decides a step, beside the faces.
 
     Attributes:
-        batch: Faces a step.
+        batch: StoredFaces a step.
         weight_decay: Of matrices; norms and biases are free.
         clip: Largest gradient norm.
         gram: Weight of the squared difference of the batch's Gram matrices.
@@ -47,13 +57,13 @@ class Settings:
     batch: int = 64
     weight_decay: float = 0.02
     clip: float = 1.0
-    gram: float = 4.0
+    gram: float = GRAM
     ema: float = 0.9995
     settle: float = 0.4
     seed: int = 0
 
 
-class Run:
+class LongRun:
     """One long run. It can be stopped after any step and goes on exactly from its checkpoint.
 
     Args:
@@ -85,28 +95,30 @@ class Run:
         self.step = 0
         self.seconds = 0.0
         self.history: list[dict[str, float]] = []
+        # From which step on how many faces were learnt from at which size.
         self.parts: list[dict[str, int]] = []
-        """From which step on how many faces were learnt from at which size."""
+        self._order: tuple[int, np.ndarray] | None = None
 
-    def begin_part(self, faces: Faces) -> None:
+    def begin_part(self, faces: StoredFaces) -> None:
         """Note what is learnt from; a new part begins where that or the size changed."""
         now = {"faces": len(faces), "size": self.size}
         if not self.parts or {k: self.parts[-1][k] for k in now} != now:
             self.parts.append({"step": self.step, **now})
 
-    def batch(self, faces: Faces) -> np.ndarray:
+    def batch(self, faces: StoredFaces) -> np.ndarray:
         """Which faces this step sees: a function of the step and the part alone."""
-        since = self.step - self.parts[-1]["step"]
-        count = len(faces.order(0, 0)) if not hasattr(self, "_order") else len(self._order)
-        per_epoch = count // self.settings.batch
-        epoch, position = divmod(since, per_epoch)
-        if getattr(self, "_epoch", None) != epoch:
-            self._epoch = epoch
-            self._order = faces.order(self.settings.seed + len(self.parts), epoch)
-        start = position * self.settings.batch
-        return np.sort(self._order[start : start + self.settings.batch])
+        size = self.settings.batch
+        epoch, position = divmod(self.step - self.parts[-1]["step"], self._epoch_steps(faces))
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, faces.order(self.settings.seed + len(self.parts), epoch)
+        return np.sort(self._order[1][position * size : (position + 1) * size])
 
-    def train_step(self, faces: Faces) -> float:
+    def _epoch_steps(self, faces: StoredFaces) -> int:
+        if self._order is None:
+            self._order = 0, faces.order(self.settings.seed + len(self.parts), 0)
+        return len(self._order[1]) // self.settings.batch
+
+    def train_step(self, faces: StoredFaces) -> float:
         """One step; returns the mean cosine distance to the targets."""
         started = time.monotonic()
         rows = self.batch(faces)
@@ -122,9 +134,7 @@ class Run:
         with torch.autocast("cpu", torch.bfloat16):
             vectors = self.net(images)
         vectors = vectors.float()
-        distance = 1 - (vectors * wanted).sum(1).mean()
-        difference = vectors @ vectors.T - wanted @ wanted.T
-        loss = distance + self.settings.gram * difference.square().mean()
+        loss, distance = distillation_loss(vectors, wanted, self.settings.gram)
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.net.parameters(), self.settings.clip)
@@ -144,17 +154,17 @@ class Run:
         return self.step >= begins
 
     @torch.inference_mode()
-    def embed(self, net: nn.Module, crops: np.ndarray) -> Tensor:
-        """Unit vectors of crops, without disturbance and without mirror."""
+    def embed(self, part: Callable[[Tensor], Tensor], crops: np.ndarray) -> Tensor:
+        """What a network, or a part of it, makes of crops: no disturbance, no mirror."""
         found = []
         for start in range(0, len(crops), 64):
             pixels = torch.from_numpy(crops[start : start + 64]).permute(0, 3, 1, 2)
             images = self.preprocessing.normalise(resize(pixels.float(), self.size))
             with torch.autocast("cpu", torch.bfloat16):
-                found.append(net(images.contiguous(memory_format=torch.channels_last)).float())
+                found.append(part(images.contiguous(memory_format=torch.channels_last)).float())
         return torch.cat(found)
 
-    def validate(self, held_out: Faces) -> dict[str, float]:
+    def validate(self, held_out: StoredFaces) -> dict[str, float]:
         """Distance to the targets, d' and misses on people who are not learnt from."""
         rows = np.random.default_rng(0).permutation(len(held_out))[:MOST_HELD_OUT]
         vectors = self.embed(self.ema.net, held_out.crops(rows)).numpy()
@@ -168,35 +178,33 @@ class Run:
             "fnmr_1e-4": metrics.fnmr_at(sample, 1e-4) or float("nan"),
         }
 
-    def learn(self, faces: Faces, held_out: Faces, every: int, save: Callable[[], None]) -> None:
+    def learn(
+        self, faces: StoredFaces, held_out: StoredFaces, every: int, save: Callable[[], None]
+    ) -> None:
         """Steps until the schedule ends, or until SIGTERM or Ctrl-C."""
-        stopped = False
-
-        def stop(*_: object) -> None:
-            nonlocal stopped
-            stopped = True
-
-        for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, stop)
         distances: list[float] = []
-        while not stopped and self.step != self.schedule.end:
-            distances.append(self.train_step(faces))
-            if self.step % 100 == 0 or self.step == self.schedule.end:
-                print(
-                    f"step {self.step} faces {self.step * self.settings.batch:,} "
-                    f"distance {np.mean(distances[-100:]):.4f} "
-                    f"rate {self.schedule.rate(self.step):.2e} "
-                    f"{self.step * self.settings.batch / max(1, self.seconds):.0f} a second",
-                    flush=True,
-                )
-                save()
-            if self.step % every == 0 or self.step == self.schedule.end:
-                self.note(held_out, float(np.mean(distances)))
-                distances.clear()
-                save()
+        with _stop_signals() as stopped:
+            while not stopped.is_set() and self.step != self.schedule.end:
+                distances.append(self.train_step(faces))
+                ended = self.step == self.schedule.end
+                if self.step % every == 0 or ended:
+                    self.note(held_out, float(np.mean(distances)))
+                    distances.clear()
+                if self.step % SAVED == 0 or ended:
+                    self._print(distances)
+                    save()
         save()
 
-    def note(self, held_out: Faces, train_distance: float) -> None:
+    def _print(self, distances: list[float]) -> None:
+        faces = self.step * self.settings.batch
+        print(
+            f"step {self.step} faces {faces:,} "
+            f"distance {np.mean(distances[-SAVED:] or [math.nan]):.4f} "
+            f"rate {self.schedule.rate(self.step):.2e} {faces / max(1, self.seconds):.0f} a second",
+            flush=True,
+        )
+
+    def note(self, held_out: StoredFaces, train_distance: float) -> None:
         row = {
             "step": self.step, "faces": self.step * self.settings.batch, "size": self.size,
             "hours": round(self.seconds / 3600, 3), "train_distance": train_distance,
@@ -205,32 +213,47 @@ class Run:
         self.history.append(row)
         print(" ".join(f"{key} {value:.4g}" for key, value in row.items()), flush=True)
 
-    def state(self) -> dict[str, Any]:
+    def recipe(self) -> dict[str, Any]:
+        """What decided the weights, for the record of a bundle."""
         return {
             "settings": asdict(self.settings),
             "schedule": asdict(self.schedule),
-            "onto": torch.from_numpy(self.onto),
-            "size": self.size,
-            "net": self.net.state_dict(),
-            "ema": self.ema.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "step": self.step,
-            "seconds": self.seconds,
-            "history": self.history,
             "parts": self.parts,
+            "steps": self.step,
+            "hours": round(self.seconds / 3600, 2),
         }
 
     def save(self, path: Path) -> None:
-        checkpoint.save(path, self.state())
+        """Write a checkpoint, whole or not at all."""
+        checkpoint.save(
+            path,
+            {
+                "architecture": self.net.architecture.to_dict(),
+                "settings": asdict(self.settings),
+                "schedule": asdict(self.schedule),
+                "onto": torch.from_numpy(self.onto),
+                "size": self.size,
+                "net": self.net.state_dict(),
+                "ema": self.ema.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "seconds": self.seconds,
+                "history": self.history,
+                "parts": self.parts,
+            },
+        )
 
     @classmethod
-    def load(cls, path: Path, net: EmbeddingNet, *, size: int | None) -> Run:
+    def load(cls, path: Path, *, size: int | None = None) -> LongRun:
         """Go on from a checkpoint, at another size if one is given."""
         state = checkpoint.load(path)
         run = cls(
-            net, state["onto"].numpy(), Schedule(**state["schedule"]), size or state["size"],
+            EmbeddingNet(Architecture(**state["architecture"])),
+            state["onto"].numpy(),
+            Schedule(**state["schedule"]),
+            size or state["size"],
             Settings(**state["settings"]),
-        )  # fmt: skip
+        )
         run.net.load_state_dict(state["net"])
         run.ema.load_state_dict(state["ema"])
         run.optimizer.load_state_dict(state["optimizer"])
@@ -243,3 +266,21 @@ class Run:
         self.schedule = replace(
             self.schedule, decay_from=self.step, decay_steps=faces // self.settings.batch
         )
+
+
+def target_map(checkpoint_file: Path) -> np.ndarray:
+    """The map from the teachers' vectors to targets that a run uses, ``(D, dim)``."""
+    return checkpoint.load(checkpoint_file)["onto"].numpy()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set, so that a step is never cut in half."""
+    stopped = threading.Event()
+    names = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(name, lambda *_: stopped.set()) for name in names]
+    try:
+        yield stopped
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -30,6 +32,16 @@ from model.workers import processors
 SHARD = 2048
 """Photos in a shard."""
 
+ENOUGH = 64
+"""Photos that are worth starting processes for."""
+
+Prepared = tuple[np.ndarray, np.ndarray, float] | None
+"""Crop, teachers' vectors and yaw of a photo's main face, if there is one."""
+
+ABOUT = "about.json"
+"""What a store was made of: its teachers and, where folders name people, the collection they
+belong to and how many folders name one."""
+
 
 @dataclass(frozen=True, eq=False)
 class FaceStore:
@@ -41,17 +53,37 @@ class FaceStore:
         vectors: float16 ``(n, D)`` memory maps, one a shard: the teachers' unit vectors side by
             side.
         paths: Per face, the photo below the collection's root.
+        people: Per face, ``collection/person``; empty where the person is unknown.
         yaw: Degrees by which each face is turned to the side, float32 ``(N,)``.
+        teachers: Whose vectors these are.
     """
 
     name: str
     crops: tuple[np.ndarray, ...]
     vectors: tuple[np.ndarray, ...]
     paths: np.ndarray
+    people: np.ndarray
     yaw: np.ndarray
+    teachers: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def crop(self, row: int) -> np.ndarray:
+        """uint8 ``(112, 112, 3)``."""
+        return self._at(self.crops, row)
+
+    def vector(self, row: int) -> np.ndarray:
+        """float16 ``(D,)``."""
+        return self._at(self.vectors, row)
+
+    @staticmethod
+    def _at(shards: tuple[np.ndarray, ...], row: int) -> np.ndarray:
+        for shard in shards:
+            if row < len(shard):
+                return shard[row]
+            row -= len(shard)
+        raise IndexError(row)
 
     @classmethod
     def open(cls, folder: Path) -> FaceStore:
@@ -65,12 +97,17 @@ class FaceStore:
             raise FaceError(f"{folder} holds no prepared faces. Make them with: training prepare")
         facts = [np.load(shard) for shard in shards]
         parts = [str(shard).removesuffix(".facts.npz") for shard in shards]
+        about = json.loads((folder / ABOUT).read_text())
+        paths = np.concatenate([fact["paths"] for fact in facts])
+        people = [_person(path, about.get("people"), about.get("depth", 1)) for path in paths]
         return cls(
             name=folder.name,
             crops=tuple(np.load(f"{part}.crops.npy", mmap_mode="r") for part in parts),
             vectors=tuple(np.load(f"{part}.vectors.npy", mmap_mode="r") for part in parts),
-            paths=np.concatenate([fact["paths"] for fact in facts]),
+            paths=paths,
+            people=np.array(people),
             yaw=np.concatenate([fact["yaw"] for fact in facts]),
+            teachers=tuple(about["teachers"]),
         )
 
 
@@ -81,7 +118,7 @@ class _Worker:
         self.detector = Detector()
         self.teachers = [open_session(teacher, threads=1) for teacher in teachers]
 
-    def __call__(self, path: Path) -> tuple[np.ndarray, np.ndarray, float] | None:
+    def __call__(self, path: Path) -> Prepared:
         try:
             image = load_image(path)
             (face,) = choose(self.detector.detect(image), "largest_central", image.shape)
@@ -101,6 +138,10 @@ class _Worker:
         return np.concatenate(seen).astype(np.float16)
 
 
+def _person(path: str, people: str | None, depth: int) -> str:
+    return "" if people is None else "/".join([people, *Path(path).parts[:depth]])
+
+
 _worker: _Worker | None = None
 
 
@@ -110,41 +151,64 @@ def _begin(teachers: Sequence[Path]) -> None:
     _worker = _Worker(teachers)
 
 
-def _prepare(path: Path) -> tuple[np.ndarray, np.ndarray, float] | None:
+def _prepare(path: Path) -> Prepared:
     assert _worker is not None
     return _worker(path)
 
 
-def prepare(root: Path, teachers: Sequence[Path], out: Path) -> None:
+def prepare(
+    root: Path,
+    teachers: Sequence[Path],
+    out: Path,
+    *,
+    people: str | None = None,
+    depth: int = 1,
+) -> None:
     """Prepare every photo below ``root``; shards that are there already are kept.
 
+    Args:
+        root: Photos, found or not; each gives its main face if that is certain.
+        teachers: ONNX graphs that take RGB crops of 112 pixels as ``(x - 127.5) / 127.5``.
+        out: Folder of the store.
+        people: Name of the collection whose people the first folders name; stores of one
+            collection share their people. None where the people are unknown.
+        depth: How many folders name a person.
+
     Raises:
-        FaceError: There is no photo, or the store was made with other teachers.
+        FaceError: There is no photo, or the store was begun with something else.
     """
     paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
         raise FaceError(f"{root} holds no pictures.")
     out.mkdir(parents=True, exist_ok=True)
-    made_with = out / "teachers.json"
-    names = [teacher.name for teacher in teachers]
-    if made_with.exists() and json.loads(made_with.read_text()) != names:
-        raise FaceError(f"{out} was made with other teachers; give another folder.")
-    made_with.write_text(json.dumps(names))
+    about = {"teachers": [teacher.name for teacher in teachers], "people": people, "depth": depth}
+    if (out / ABOUT).exists() and json.loads((out / ABOUT).read_text()) != about:
+        raise FaceError(f"{out} was begun with other teachers or people; give another folder.")
+    (out / ABOUT).write_text(json.dumps(about))
+    shards = {start: paths[start : start + SHARD] for start in range(0, len(paths), SHARD)}
+    missing = [start for start in shards if not (out / f"{start:07d}.facts.npz").exists()]
+    with _results(teachers, len(paths)) as results:
+        for start in tqdm(missing, root.name, unit="shard"):
+            _write(out / f"{start:07d}", root, shards[start], results(shards[start]))
+
+
+@contextmanager
+def _results(teachers: Sequence[Path], count: int) -> Iterator[Callable[..., Iterable[Prepared]]]:
+    """Photos to what is prepared of each, in order; in this process when there are few."""
+    if count < ENOUGH:
+        yield partial(map, _Worker(teachers))
+        return
     with ProcessPoolExecutor(
         processors(), mp_context=get_context("spawn"), initializer=_begin, initargs=(teachers,)
     ) as pool:
-        starts = tqdm(range(0, len(paths), SHARD), root.name, unit="shard")
-        for start in starts:
-            if not (out / f"{start:07d}.facts.npz").exists():
-                part = paths[start : start + SHARD]
-                _write(out / f"{start:07d}", root, part, pool.map(_prepare, part, chunksize=8))
+        yield partial(pool.map, _prepare, chunksize=8)
 
 
 def _write(
     shard: Path,
     root: Path,
     paths: Sequence[Path],
-    results: Iterator[tuple[np.ndarray, np.ndarray, float] | None],
+    results: Iterable[Prepared],
 ) -> None:
     found = [(path, *result) for path, result in zip(paths, results, strict=True) if result]
     if not found:

@@ -1,7 +1,7 @@
-"""Keep what a teacher taught while fine-tuning: its targets on unlabelled faces, as a further term.
+"""Keep what the teachers taught while fine-tuning: their targets, as a further term of the loss.
 
 Fine-tuning on few people forgets the many the network was taught on; a batch of their faces a
-step, held to the teacher's vectors, prevents it.
+step, held to the teachers' targets, prevents it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.bundle import Bundle
-from model.embedding.embedder import Embedder
 from model.embedding.preprocess import Preprocessing
-from training.datasets.face_set import load_faces, shares
-from training.distill import distillation
-from training.distill.distillation import batch_rows, distillation_loss, lift
+from training.datasets.face_set import read_names
+from training.distill.disturbance import Disturbance
+from training.distill.long_run import LAST, target_map
+from training.distill.loss import distillation_loss
+from training.distill.stored_faces import StoredFaces, split
+from training.distill.targets import targets
 from training.errors import UsageError
-from training.inputs.augment import Augment
 from training.learn.inference import autocast
 from training.learn.recipe import Recipe
 
@@ -31,66 +31,63 @@ class TeacherTerm:
     """Network and step to the weighted distillation loss on that step's faces.
 
     Args:
-        crops: uint8 ``(N, 112, 112, 3)``.
-        targets: float32 ``(N, D)``, the teacher's vectors in the network's space.
+        faces: Prepared faces.
+        onto: Map from the teachers' vectors to targets, ``(D, dim)``.
         preprocessing: Of the network.
         batch: Faces a step.
         weight: Of this term beside the metric loss.
-        seed: Fixes order and augmentation.
+        seed: Fixes order and disturbance.
         precision: ``fp32`` or ``bf16``, as for the rest of the step.
     """
 
     def __init__(
-        self, crops: np.ndarray, targets: Tensor, preprocessing: Preprocessing,
+        self, faces: StoredFaces, onto: np.ndarray, preprocessing: Preprocessing,
         *, batch: int, weight: float, seed: int, precision: str = "fp32",
     ) -> None:  # fmt: skip
-        self.crops, self.targets, self.preprocessing = crops, targets, preprocessing
-        self.batch, self.weight, self.seed = min(batch, len(crops)), weight, seed
-        self.augment, self.precision = Augment(), precision
+        self.faces, self.onto, self.preprocessing = faces, onto, preprocessing
+        self.batch, self.weight, self.seed = min(batch, len(faces)), weight, seed
+        self.disturb, self.precision = Disturbance(), precision
 
     def __call__(self, net: nn.Module, step: int) -> Tensor:
-        rows = batch_rows(step, self.batch, len(self.crops), self.seed)
+        epoch, position = divmod(step, len(self.faces) // self.batch)
+        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.faces))
+        rows = np.sort(order[position * self.batch : (position + 1) * self.batch])
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
-        pixels = torch.from_numpy(np.array(self.crops[rows]))
-        images = self.augment(pixels, self.preprocessing.input_size, generator)
+        pixels = torch.from_numpy(self.faces.crops(rows))
+        images = self.disturb(pixels, self.preprocessing.input_size, generator)
         images = self.preprocessing.normalise(images).contiguous(memory_format=torch.channels_last)
         device = next(net.parameters()).device
         with autocast(device, self.precision):
             vectors = net(images.to(device)).float()
-        targets = self.targets[rows].to(device)
-        return (
-            self.weight
-            * distillation_loss(vectors, targets, distillation.DistillationRecipe.gram)[0]
-        )
+        wanted = torch.from_numpy(targets(self.faces.vectors(rows), self.onto)).to(device)
+        return self.weight * distillation_loss(vectors, wanted)[0]
 
 
 def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that :func:`keep_teacher` reads."""
-    parser.add_argument("--keep-teacher", type=Path, help="bundle whose vectors are to be kept")
+    parser.add_argument("--keep-run", type=Path, help="run of distill whose targets to keep")
     parser.add_argument("--keep-faces", type=Path, nargs="*", default=[],
-                        help="aligned unlabelled faces to keep them on")  # fmt: skip
-    parser.add_argument("--keep-photos", type=Path, nargs="*", default=[],
-                        help="the same, of photos to be aligned")  # fmt: skip
-    parser.add_argument("--spare", default="", metavar="FOLDER:SHARE,...",
-                        help="share of a folder of --keep-photos to leave out")  # fmt: skip
-    parser.add_argument("--keep-weight", type=float, help="of this term; default 1")
+                        help="prepared faces to keep them on")  # fmt: skip
+    parser.add_argument("--keep-left-out", type=Path, help="list of faces to leave out of these")
+    parser.add_argument("--keep-weight", type=float, help="of this term (1)")
 
 
 def keep_settings(args: argparse.Namespace) -> dict[str, Any]:
     """What of these options decides the result of a run; plain values.
 
     Raises:
-        UsageError: There are faces or a weight, but no teacher whose vectors are kept on them.
+        UsageError: Some are given without the others they need.
     """
-    if args.keep_teacher is None:
-        for option in ("keep_faces", "keep_photos", "spare", "keep_weight"):
-            if getattr(args, option) not in (None, [], ""):
-                raise UsageError(f"--{option.replace('_', '-')} needs --keep-teacher")
+    if args.keep_run is None:
+        for option in ("keep_faces", "keep_left_out", "keep_weight"):
+            if getattr(args, option) not in (None, []):
+                raise UsageError(f"--{option.replace('_', '-')} needs --keep-run")
+    elif not args.keep_faces:
+        raise UsageError("--keep-run needs --keep-faces")
     return {
-        "keep_teacher": str(args.keep_teacher),
+        "keep_run": str(args.keep_run),
         "keep_faces": [str(folder) for folder in args.keep_faces],
-        "keep_photos": [str(folder) for folder in args.keep_photos],
-        "keep_spare": shares(args.spare),
+        "keep_left_out": str(args.keep_left_out),
         "keep_weight": _weight(args),
     }
 
@@ -99,19 +96,12 @@ def keep_teacher(
     args: argparse.Namespace, preprocessing: Preprocessing, recipe: Recipe
 ) -> Callable[[nn.Module, int], Tensor] | None:
     """The term the command line asks for, or None."""
-    if args.keep_teacher is None:
+    if args.keep_run is None:
         return None
-    teacher = Embedder(Bundle.load(args.keep_teacher))
-    faces, _ = load_faces(
-        [], args.keep_faces, args.keep_photos,
-        exclude=args.exclude, spare=shares(args.spare), teacher=teacher, cache=args.cache,
-    )  # fmt: skip
-    matrix = lift(faces.targets.shape[1], args.dim, seed=0)
-    targets = torch.from_numpy(faces.targets) @ matrix.T
+    faces, _ = split(StoredFaces.open(args.keep_faces), read_names(args.keep_left_out))
     return TeacherTerm(
-        faces.crops, targets, preprocessing,
-        batch=recipe.batch, weight=_weight(args), seed=recipe.seed,
-        precision=recipe.precision,
+        faces, target_map(args.keep_run / LAST), preprocessing,
+        batch=recipe.batch, weight=_weight(args), seed=recipe.seed, precision=recipe.precision,
     )  # fmt: skip
 
 

@@ -51,9 +51,9 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", *TINY, "--clip", "0"], "clip is 0.0"),
         (["fit", *TINY, "--ema", "1"], "ema is 1.0"),
         (["fit", *TINY, "--loss", "d", "--batch", "4"], "choose --batch 8 or more"),
-        (["fit", *TINY, "--keep-faces", "x"], "--keep-faces needs --keep-teacher"),
-        (["fit", *TINY, "--keep-photos", "x"], "--keep-photos needs --keep-teacher"),
-        (["fit", *TINY, "--keep-weight", "1"], "--keep-weight needs --keep-teacher"),
+        (["fit", *TINY, "--keep-faces", "x"], "--keep-faces needs --keep-run"),
+        (["fit", *TINY, "--keep-run", "x"], "--keep-run needs --keep-faces"),
+        (["fit", *TINY, "--keep-weight", "1"], "--keep-weight needs --keep-run"),
         (["evaluate", "--run", "x", "--dataset", "cub"], "leave out --dataset"),
         (["evaluate", "--run", "x", "--data", "y", "--split", "paper"], "out --data, --split"),
         (["calibrate", "--check", "x", "--data", "y", "--groups", "z"], "--groups is for"),
@@ -65,19 +65,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["compare", *TINY, "--choose", "99", "--losses", "d"], "12 settings to choose from"),
         (["reproduce", "--size", "8", "batch_size"], "at least 32 pixels"),
         (["reproduce", "batch_sizes"], "no experiment 'batch_sizes'"),
-        (["distill", "--teacher", "x", "--stages", "64"], "--stages 64 is not like"),
-        (["distill", "--teacher", "x", "--stages", "64:9,96:"], "--stages 64:9,96: is not like"),
-        (["distill", "--teacher", "x", "--spare", "0.25"], "--spare 0.25 is not like"),
-        (["distill", "--teacher", "x", "--spare", "a:0.1,b:1"], "--spare a:0.1,b:1 is not like"),
-        (["distill", "--teacher", "x", "--spare", "a:0.1,a:0.2"], "--spare names 'a' twice"),
-        (["distill", "--teacher", "x", "--stages", "16:9"], "at least 32 pixels"),
-        (["distill", "--teacher", "x", "--stages", "64:99,96:9"], "a batch of 64 images"),
-        (["distill", "--teacher", "x", "--settle", "1"], "settle is 1.0"),
-        (["distill", "--teacher", "x", "--settle", "-0.1"], "settle is -0.1"),
-        (["distill", "--teacher", "x", "--decay", "1.5"], "decay is 1.5"),
-        (["distill", "--teacher", "x", "--lr", "0"], "lr is 0.0"),
-        (["distill", "--teacher", "x", "--seed", "-1"], "seed is -1"),
-        (["fit", *TINY, "--frozen", "--keep-teacher", "x"], "--keep-teacher needs pictures"),
+        (["fit", *TINY, "--frozen", "--keep-run", "x"], "--keep-run needs pictures"),
         (["publish", *PUBLISH, "--facts", "no.json"], "no file no.json"),
     ],
 )
@@ -114,16 +102,7 @@ def test_facts_that_are_no_json(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "is not JSON" in capsys.readouterr().err
 
 
-def test_a_batch_that_does_not_divide_among_the_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(distributed, "world", lambda: 3)
-    words = ["distill", "--teacher", "x", "--batch", "64", "--out", str(tmp_path)]
-    assert main(words) == 2
-    assert "--batch 64 does not divide among 3 processes" in capsys.readouterr().err
-
-
-def test_distillation_on_processors_needs_no_group_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_on_processors_need_no_group_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("LOCAL_RANK", "0")
@@ -159,7 +138,7 @@ def test_resuming_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fit, "keep_teacher", lambda *_: None)
-    command = ["fit", *TINY, "--keep-teacher", "teacher", "--out", str(tmp_path)]
+    command = ["fit", *TINY, "--keep-run", "a", "--keep-faces", "b", "--out", str(tmp_path)]
     assert main(command) == 0
     config = (tmp_path / "config.json").read_text()
     for words, differs in (
@@ -167,10 +146,10 @@ def test_resuming_another_run(
         (["--loss-option", "temperature=0.5"], "options"),
         (["--dim", "5"], "dim"),
         (["--proxy-init", "class_mean"], "proxy_init"),
-        (["--keep-teacher", "other"], "keep_teacher"),
+        (["--keep-run", "other"], "keep_run"),
         (["--keep-weight", "0.5"], "keep_weight"),
         (["--keep-faces", "others"], "keep_faces"),
-        (["--keep-photos", "others"], "keep_photos"),
+        (["--keep-left-out", "others"], "keep_left_out"),
     ):
         assert main([*command, *words, "--resume"]) == 2
         assert f"another {differs}:" in capsys.readouterr().err

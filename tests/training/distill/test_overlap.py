@@ -1,38 +1,36 @@
+"""Who is in a benchmark as well."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from PIL import Image
 
-from model.bundle import DEFAULT
-from tests import samples
+from tests.training.distill import stores
 from training.__main__ import main
-from training.inputs.crops import aligned_crops
+from training.distill.overlap import overlapping
+from training.distill.store import prepare
 
 
-@pytest.mark.parametrize("inside", [False, True])
-def test_people_of_the_benchmark_are_named_however_their_folder_is_written(
-    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    benchmark = tmp_path / "benchmark"
-    benchmark.mkdir()
-    Image.fromarray(samples.second_photo(samples.collins())).save(benchmark / "one.png")
-    for person, photo in (("collins", samples.collins()), ("hopper", samples.hopper())):
-        folder = tmp_path / "people" / person
-        folder.mkdir(parents=True)
-        Image.fromarray(photo).save(tmp_path / "photo.png")
-        (crop,), _ = aligned_crops([tmp_path / "photo.png"], cache=tmp_path / "cache")
-        Image.fromarray(crop).save(folder / "0.png")
-    if inside:
-        monkeypatch.chdir(tmp_path / "people")
-    given = "." if inside else str(tmp_path / "people")
+def test_a_person_is_named_by_the_mean_of_their_faces() -> None:
+    vectors = np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32)
+    found = overlapping(vectors, np.array(["a", "a", "b"]), np.array([[0.9, 0.44]]), 0.95)
+    assert list(found) == ["a"]
+
+
+def test_people_and_unknown_faces_of_the_benchmark_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stores.store(tmp_path / "faces", ["hopper", "collins"], photos=1)
+    photos = tmp_path / "faces-photos"
+    graphs = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    prepare(photos / "collins", graphs, tmp_path / "benchmark")
+    prepare(photos, graphs, tmp_path / "loose")
     command = [
-        "overlap", "--teacher", str(DEFAULT), "--people", given,
-        "--against", str(benchmark), "--cache", str(tmp_path / "cache"),
-        "--out", str(tmp_path / "found.txt"),
+        "overlap", "--faces", str(folder), str(tmp_path / "loose"), "--limit", "0.999",
+        "--against", str(tmp_path / "benchmark"), "--out", str(tmp_path / "found.txt"),
     ]  # fmt: skip
     assert main(command) == 0
-    assert (tmp_path / "found.txt").read_text() == "people/collins\n"
-    assert "people: 1 of 2 are in benchmark" in capsys.readouterr().out
+    assert (tmp_path / "found.txt").read_text() == "loose/collins/0.png\npeople/collins\n"
+    assert "faces: 1 of 2 are in benchmark" in capsys.readouterr().out

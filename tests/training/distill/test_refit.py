@@ -7,7 +7,7 @@ from sklearn.linear_model import Ridge
 from torch.nn.functional import normalize
 
 from model.embedding.network import Architecture, EmbeddingNet
-from training.distill.distillation import distillation_loss
+from training.distill.loss import distillation_loss
 from training.distill.refit import RIDGE, refit_head
 
 

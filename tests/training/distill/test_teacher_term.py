@@ -1,4 +1,4 @@
-"""The term that keeps a teacher's vectors while fine-tuning."""
+"""The term that keeps the teachers' targets while fine-tuning."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from model.embedding.network import Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
-from tests.model.helpers import small_bundle
-from tests.samples import collins
-from tests.training.face_folders import made_up_people
+from tests.training.distill import stores
+from training.distill.long_run import LAST, LongRun, Settings
+from training.distill.schedule import Schedule
+from training.distill.stored_faces import StoredFaces
+from training.distill.targets import principal_map
 from training.distill.teacher_term import TeacherTerm, add_keep_arguments, keep_teacher
 from training.learn.recipe import Recipe
 
 
-def test_term_pulls_the_network_to_the_teacher_and_repeats_by_step() -> None:
-    rng = np.random.default_rng(0)
-    crops = rng.integers(0, 255, (12, 112, 112, 3), np.uint8)
-    targets = torch.eye(8)[:1].expand(12, 8)
+@pytest.fixture(scope="module")
+def faces(tmp_path_factory: pytest.TempPathFactory) -> StoredFaces:
+    folder = tmp_path_factory.mktemp("term") / "faces"
+    return StoredFaces.open([stores.store(folder, ["a", "b", "c"], photos=4)])
+
+
+def test_term_pulls_the_network_to_the_teachers_and_repeats_by_step(faces: StoredFaces) -> None:
+    onto = principal_map(faces.vectors(np.arange(len(faces))), 8)
     torch.manual_seed(0)
-    net = EmbeddingNet(Architecture(trunk="resnet18", dim=8))
+    net = EmbeddingNet(Architecture(trunk="resnet18", dim=8)).eval()
     preprocessing = Preprocessing(input_size=32)
-    term = TeacherTerm(crops, targets, preprocessing, batch=6, weight=1.0, seed=0)
-    heavy = TeacherTerm(crops, targets, preprocessing, batch=6, weight=3.0, seed=0)
-    net.eval()
+    term = TeacherTerm(faces, onto, preprocessing, batch=6, weight=1.0, seed=0)
+    heavy = TeacherTerm(faces, onto, preprocessing, batch=6, weight=3.0, seed=0)
     with torch.no_grad():
         assert term(net, 3) == term(net, 3)
         assert term(net, 3) != term(net, 4)
@@ -43,26 +47,22 @@ def test_term_pulls_the_network_to_the_teacher_and_repeats_by_step() -> None:
         assert sum(term(net, step).item() for step in range(4)) < before
 
 
-def test_faces_to_keep_come_aligned_or_as_photos(tmp_path: Path) -> None:
-    small_bundle(tmp_path / "teacher")
-    made_up_people(tmp_path / "aligned", people=3, photos=1)
-    (tmp_path / "photos").mkdir()
-    Image.fromarray(collins()).save(tmp_path / "photos" / "a.png")
-    (tmp_path / "left-out.txt").write_text("aligned/p1/0.png\n")
+def test_targets_are_those_of_the_run(faces: StoredFaces, tmp_path: Path) -> None:
+    onto = principal_map(faces.vectors(np.arange(len(faces))), 8)
+    net = EmbeddingNet(Architecture(trunk="resnet18", dim=8, head_norm=True))
+    LongRun(net, onto, Schedule(), 32, Settings()).save(tmp_path / LAST)
+    (tmp_path / "left-out.txt").write_text(f"{faces.files[0]}\n")
     parser = argparse.ArgumentParser()
     add_keep_arguments(parser)
+    folder = Path(str(faces.stores[0].crops[0].filename)).parent
     args = parser.parse_args([
-        "--keep-teacher", str(tmp_path / "teacher"), "--keep-weight", "2",
-        "--keep-faces", str(tmp_path / "aligned"), "--keep-photos", str(tmp_path / "photos"),
+        "--keep-run", str(tmp_path), "--keep-weight", "2", "--keep-faces", str(folder),
+        "--keep-left-out", str(tmp_path / "left-out.txt"),
     ])  # fmt: skip
-    args.exclude, args.cache, args.dim = tmp_path / "left-out.txt", tmp_path / "cache", 64
-    term = keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=8))
-    assert len(term.crops) == term.batch == 3
-    assert term.crops.shape[1:] == (112, 112, 3)
-    np.testing.assert_allclose(term.targets.norm(dim=1), 1, rtol=1e-5)
+    term = keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=80))
+    assert isinstance(term, TeacherTerm)
+    np.testing.assert_array_equal(term.onto, onto)
+    assert len(term.faces) == term.batch == len(faces) - 1
     assert term.weight == 2
-    args.spare = "photos:0.999"
-    spared = keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=8))
-    assert len(spared.crops) == 2, "the photo is left out for measuring"
-    args.keep_teacher = None
+    args.keep_run = None
     assert keep_teacher(args, Preprocessing(input_size=32), Recipe(batch=8)) is None
