@@ -65,7 +65,10 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["compare", *TINY, "--choose", "99", "--losses", "d"], "12 settings to choose from"),
         (["reproduce", "--size", "8", "batch_size"], "at least 32 pixels"),
         (["reproduce", "batch_sizes"], "no experiment 'batch_sizes'"),
-        (["fit", *TINY, "--frozen", "--keep-run", "x"], "--keep-run needs pictures"),
+        (
+            ["fit", *TINY, "--frozen", "--keep-run", "x", "--keep-faces", "y"],
+            "--keep-run needs pictures",
+        ),
         (["publish", *PUBLISH, "--facts", "no.json"], "no file no.json"),
     ],
 )
