@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.batch.sources import BadSource, Key, printable
+from app.private_files import private
 
 STORED = ("accepted", "already")
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
+"""How a cell begins that a spreadsheet would run, or that we marked so that it does not."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Report:
         self._csv = path.suffix.lower() == ".csv"
         try:
             # Found out now, not after the first photos are stored.
-            path.open("ab").close()
+            open(path, "ab", opener=_owners_alone).close()
             self.lines = {line.key: line for line in self._read()}
         except OSError as error:
             raise BadSource(
@@ -84,7 +88,7 @@ class Report:
     def add(self, lines: Iterable[Line]) -> None:
         """Append lines; they are on disk when this returns."""
         new = list(lines)
-        with self.path.open("ab") as file:
+        with open(self.path, "ab", opener=_owners_alone) as file:
             _write(file, self._text(new, header=not file.tell()))
         self.lines.update({line.key: line for line in new})
 
@@ -94,7 +98,7 @@ class Report:
         if len(kept) == len(self.lines):
             return
         new = self.path.with_name(f"{self.path.name}.new")
-        with new.open("wb") as file:
+        with open(new, "wb", opener=_owners_alone) as file:
             _write(file, self._text(kept.values(), header=True))
         new.replace(self.path)
         self.lines = kept
@@ -111,7 +115,7 @@ class Report:
             table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
             if header:
                 table.writeheader()
-            table.writerows(rows)
+            table.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
         else:
             text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         return text.getvalue()
@@ -140,7 +144,8 @@ class Report:
     def _rows(self, text: str) -> list[dict[str, str]]:
         if not self._csv:
             return [json.loads(line) for line in text.split("\n") if line]
-        return list(csv.DictReader(io.StringIO(text, newline="")))
+        table = csv.DictReader(io.StringIO(text, newline=""))
+        return [{name: _text_of(value) for name, value in row.items()} for row in table]
 
     def _line(self, row: dict[str, str]) -> Line:
         source = row.pop("source", None)
@@ -155,6 +160,22 @@ class Report:
     def _cut(self, length: int) -> None:
         with self.path.open("r+b") as file:
             file.truncate(length)
+
+
+def _cell(text: str) -> str:
+    """A text as a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _text_of(cell: str) -> str:
+    return cell[1:] if isinstance(cell, str) and cell.startswith("'") else cell
+
+
+def _owners_alone(path: str, flags: int) -> int:
+    """An opener: a report names people and where their photos are, so only its owner reads it."""
+    descriptor = private(path, flags)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 def _write(file: BinaryIO, text: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import lzma
+import os
+import stat
 import threading
 import zipfile
 import zlib
@@ -22,6 +24,9 @@ UNZIPPING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError
 """Whatever a damaged or foreign zip file may raise."""
 OWN_COLUMNS = ("path", "name", "consent")
 """Columns of a CSV with a meaning; all others are kept with the person as they are."""
+
+MAX_CONSENT, MAX_METADATA = 2000, 10_000
+"""Most characters of the consent in a row of a CSV, and of its further columns together."""
 
 Key = tuple[str, str]
 """A photo of a source: its file and the person's name. A CSV may list a file for two people."""
@@ -122,7 +127,7 @@ def _from_folder(folder: Path, max_bytes: int) -> Iterator[Item]:
     inside = [file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file()]
     photos = list(filter(is_photo, inside))
     for path, name in zip(photos, people_of(photos, wrapped=False), strict=True):
-        yield _item(path.as_posix(), name, file_reader(folder / path, max_bytes))
+        yield _item(path.as_posix(), name, file_reader(folder / path, max_bytes, within=folder))
 
 
 def _from_csv(source: Path, max_bytes: int) -> Iterator[Item]:
@@ -153,14 +158,19 @@ def _column(text: str) -> str:
 
 def _from_row(source: Path, number: int, row: dict[str, str | None], max_bytes: int) -> Item:
     path, name, consent = ((row.get(column) or "").strip() for column in OWN_COLUMNS)
-    reader = file_reader(source.parent / path, max_bytes)
-    if not path or not name:
-        problem = Problem("bad_row", f"Line {number} of {source.name} has no name or path.")
-        return Item(path or f"line {number}", name, reader, problem=problem)
+    reader = file_reader(source.parent / path, max_bytes, within=source.parent)
     others = {
         column: value for column, value in row.items()
         if column and value and column not in OWN_COLUMNS
     }  # fmt: skip
+    wrong = None
+    if not path or not name:
+        wrong = "has no name or path"
+    elif len(consent) > MAX_CONSENT or sum(map(len, others.values())) > MAX_METADATA:
+        wrong = f"has more than {MAX_CONSENT} characters of consent, or {MAX_METADATA} of others"
+    if wrong:
+        problem = Problem("bad_row", f"Line {number} of {source.name} {wrong}.")
+        return Item(path or f"line {number}", name[:MAX_NAME], reader, problem=problem)
     return _item(path, name, reader, consent, others)
 
 
@@ -185,12 +195,22 @@ def is_photo(path: PurePath) -> bool:
     return path.suffix.lower() in SUFFIXES and not hidden
 
 
-def file_reader(file: Path, max_bytes: int) -> Callable[[], bytes]:
-    """Reads a photo, or at least one byte more than allowed, so that it is seen to be too long."""
+def file_reader(file: Path, max_bytes: int, *, within: Path) -> Callable[[], bytes]:
+    """Reads a photo, or at least one byte more than allowed, so that it is seen to be too long.
+
+    A list or a folder may come from someone else: nothing outside ``within`` is read, whether by
+    its path or through a link, and nothing but regular files; a pipe would never end.
+    """
 
     def read() -> bytes:
         try:
-            with file.open("rb") as stream:
+            real = file.resolve()
+            if not real.is_relative_to(within.resolve()):
+                raise ValueError("it lies outside the folder of the source")
+            descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            with open(descriptor, "rb") as stream:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise ValueError("it is not a regular file")
                 return stream.read(max_bytes + 1)
         except (OSError, ValueError) as error:
             # A ValueError is for a path that no file can have, and is its own explanation.

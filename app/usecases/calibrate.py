@@ -169,7 +169,9 @@ def _walk(root: Path, max_bytes: int) -> Iterator[_Source]:
     ]  # fmt: skip
     photos = list(filter(is_photo, inside))
     for path, person in zip(photos, _people(photos), strict=True):
-        yield _Source(person, printable(path.as_posix()), file_reader(root / path, max_bytes))
+        yield _Source(
+            person, printable(path.as_posix()), file_reader(root / path, max_bytes, within=root)
+        )
 
 
 def _from_zip(data: bytes, context: Context) -> list[_Source]:

@@ -8,12 +8,13 @@ import numpy as np
 
 from app.settings import Settings
 from app.usecases.micro_batching import Batcher
+from app.usecases.pixel_budget import PixelBudget
 from app.usecases.results import DetectedFace, Photo
 from model.embedding.embedder import Embedder
 from model.errors import NoFace, SeveralFaces
 from model.faces.align import align
 from model.faces.detect import Detector
-from model.faces.image import load_image
+from model.faces.image import encoded_pixels, load_image
 from model.faces.quality import assess
 from model.types import CROP_SIZE
 
@@ -29,6 +30,8 @@ class FaceFinder:
     def __init__(self, detector: Detector, settings: Settings) -> None:
         self.detector = detector
         self.settings = settings
+        # As many small photos at once as there are workers, or one of the largest.
+        self._budget = PixelBudget(settings.max_pixels)
 
     def photo(self, data: bytes) -> Photo:
         """Decode a photo and find its faces.
@@ -36,12 +39,13 @@ class FaceFinder:
         Raises:
             BadImage: The bytes are no picture we accept.
         """
-        image = load_image(
-            data,
-            max_bytes=self.settings.max_upload_bytes,
-            max_pixels=self.settings.max_pixels,
-        )
-        return self.faces(image)
+        with self._budget.hold(encoded_pixels(data)):
+            image = load_image(
+                data,
+                max_bytes=self.settings.max_upload_bytes,
+                max_pixels=self.settings.max_pixels,
+            )
+            return self.faces(image)
 
     def faces(self, image: np.ndarray) -> Photo:
         """Find, align and assess the faces of a decoded photo, uint8 ``(H, W, 3)``."""

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import socket
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from app.auth import KeyStore
@@ -34,8 +35,11 @@ def serve(settings: Settings, *, page: bool = True) -> None:
     import uvicorn
 
     from app.service import FaceService
+    from app.web.memory import bound_memory
     from app.web.protocol import CONNECTIONS_PER_ADDRESS, TimeoutProtocol
 
+    stop = threading.Event()
+    bound_memory(stop)
     service = FaceService.open(settings)
     TimeoutProtocol.per_address = None if settings.behind_proxy else CONNECTIONS_PER_ADDRESS
     try:
@@ -56,6 +60,7 @@ def serve(settings: Settings, *, page: bool = True) -> None:
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
     finally:
+        stop.set()
         service.close()
 
 

@@ -36,6 +36,9 @@ VERSION = 2
 _CLOCKS_APART = 24 * 3600.0
 """Seconds by which the clock of the machine that exported may be ahead of this one's."""
 
+_MAX_TEXT, _MAX_METADATA = 10_000, 50_000
+"""Most characters of one text, and of all metadata of one person."""
+
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
                RuntimeError, TypeError, ValueError, sqlite3.Error, zipfile.BadZipFile)  # fmt: skip
@@ -222,11 +225,16 @@ def _is_date(value: object) -> bool:
     return type(value) in (int, float) and 0 <= value <= time.time() + _CLOCKS_APART
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MAX_TEXT
+
+
 def _checked_person(person: dict) -> dict:
-    texts = isinstance(person["name"], str) and isinstance(person["consent"], str)
+    texts = _is_text(person["name"]) and _is_text(person["consent"])
     dates = _is_date(person.get("created")) and _is_date(person.get("updated"))
-    kinds = texts and dates and isinstance(person["metadata"], dict)
-    if not kinds or not _ID.fullmatch(person["id"]):
+    metadata = person["metadata"]
+    kinds = texts and dates and isinstance(metadata, dict)
+    if not kinds or len(json.dumps(metadata)) > _MAX_METADATA or not _ID.fullmatch(person["id"]):
         raise ValueError(f"the record {person!r:.100} is not a person's")
     return person
 
@@ -235,7 +243,7 @@ def _checked_photo(photo: dict) -> dict:
     # Version 1 had no notes.
     texts = (photo["content_hash"], photo["source_name"], photo.get("note", ""))
     quality = photo["quality"]
-    kinds = all(isinstance(text, str) for text in texts) and _is_date(photo.get("created"))
+    kinds = all(map(_is_text, texts)) and _is_date(photo.get("created"))
     if not kinds or not (quality is None or 0 <= quality <= 1):
         raise ValueError(f"the record {photo!r:.100} is not a photo's")
     return photo

@@ -24,6 +24,13 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_PIXELS = 100_000_000
 """Largest picture decoded, width times height: a 100-megapixel camera, 300 MB as RGB."""
 
+MAX_SIDE = 30_000
+"""Longest side decoded, in pixels."""
+
+MAX_ASPECT = 100
+"""A picture is at most so many times as long as it is wide. A strip of one pixel's width costs far
+more memory than a photo of as many pixels, and shows no face."""
+
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "MPO", "PPM", "HEIF")
 """Formats photos come in. Pillow reads many more; each is surface a hostile file could reach."""
 
@@ -92,6 +99,15 @@ def load_image(
         ) from error
 
 
+def encoded_pixels(data: bytes) -> int:
+    """Width times height as a file's header has it; 0 for what is no picture."""
+    try:
+        with Image.open(io.BytesIO(data), formats=_readable_formats()) as picture:
+            return picture.width * picture.height
+    except Exception:  # load_image says what is wrong with it
+        return 0
+
+
 def _readable_formats() -> list[str]:
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
@@ -148,6 +164,12 @@ def _check_pixels(width: int, height: int, name: str, max_pixels: int) -> None:
         raise ImageTooLarge(
             f"{name} has {width}x{height} pixels ({width * height / 1e6:.0f} megapixels); at most "
             f"{max_pixels / 1e6:.0f} megapixels are accepted. Make the picture smaller."
+        )
+
+    if max(width, height) > min(MAX_SIDE, MAX_ASPECT * min(width, height)):
+        raise ImageTooLarge(
+            f"{name} has {width}x{height} pixels; no side may be longer than {MAX_SIDE} pixels, "
+            f"nor {MAX_ASPECT} times as long as the other. Cut the picture."
         )
 
 

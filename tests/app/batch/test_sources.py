@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import os
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -258,3 +260,60 @@ def test_a_zip_without_its_list_is_a_sentence(tmp_path: Path) -> None:
     file.write_bytes(data[:place] + b"PK\x09\x09" + data[place + 4 :])
     with pytest.raises(BadSource, match=r"cut\.zip"):
         open_source(file, 1000)
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "'=1", "'"])
+def test_no_cell_of_a_report_is_a_formula_and_all_are_read_back(tmp_path: Path, name: str) -> None:
+    line = Line(f"{name}.jpg", name, "no_face", f"{name} shows no face.")
+    path = tmp_path / "report.csv"
+    Report(path, tmp_path).add([line])
+    rows = list(csv.reader(io.StringIO(path.read_text(), newline="")))
+    assert not [cell for row in rows for cell in row if cell.startswith(tuple("=+-@\t\r"))]
+    assert list(Report(path, tmp_path).lines.values()) == [line]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_report_is_its_owners_alone(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"report.{ending}"
+    path.touch(0o644)
+    report = Report(path, tmp_path)
+    report.add([Line("1.jpg", "Ann", "accepted", "stored"), Line("2.jpg", "Bo", "accepted", "x")])
+    assert path.stat().st_mode & 0o077 == 0
+    report.keep({("1.jpg", "Ann")})
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_list_reads_nothing_outside_its_folder_and_no_pipe(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "secret.jpg", tmp_path / "in"
+    outside.write_bytes(b"secret")
+    folder.mkdir()
+    (folder / "inner.jpg").write_bytes(b"inner")
+    (folder / "link.jpg").symlink_to(outside)
+    (folder / "linked").symlink_to(tmp_path)
+    (folder / "same.jpg").symlink_to("inner.jpg")
+    os.mkfifo(folder / "pipe.jpg")
+    paths = [
+        "../secret.jpg",
+        str(outside),
+        "link.jpg",
+        "linked/secret.jpg",
+        "pipe.jpg",
+        "/dev/zero",
+    ]
+    table = folder / "people.csv"
+    table.write_text("name,path\n" + "".join(f"Ann,{path}\n" for path in paths))
+    for item in open_source(table, 1000):
+        with pytest.raises(BadImage):
+            item.read()
+    table.write_text("name,path\nAnn,inner.jpg\nAnn,same.jpg\n")
+    assert [item.read() for item in open_source(table, 1000)] == [b"inner", b"inner"]
+    link = next(item for item in open_source(folder, 1000) if item.file == "link.jpg")
+    with pytest.raises(BadImage):
+        link.read()
+
+
+def test_texts_of_a_list_are_bounded(tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text(f"name,path,consent,note\nAnn,1.jpg,{'x' * 2001},\nBo,2.jpg,,{'x' * 10_001}\n")
+    problems = [item.problem for item in open_source(table, 1000)]
+    assert [problem and problem.status for problem in problems] == ["bad_row", "bad_row"]

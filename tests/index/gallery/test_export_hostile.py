@@ -200,3 +200,19 @@ def test_any_value_in_any_field_is_imported_or_refused(
         assert isinstance(person.name, str)
         assert isinstance(person.consent, str)
         target.forget(person.id)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"consent": "x" * 10_001}, {"name": "x" * 10_001}, {"metadata": {"n": "x" * 50_001}}],
+    ids=["consent", "name", "metadata"],
+)
+def test_imported_texts_are_bounded(
+    tmp_path: Path, good: Members, target: Gallery, changed: dict[str, Any]
+) -> None:
+    people = [json.loads(line) for line in good["people.jsonl"].splitlines()]
+    people[0] |= changed
+    lines = "".join(json.dumps(person) + "\n" for person in people).encode()
+    with pytest.raises(GalleryError):
+        target.import_(forged(tmp_path, good | {"people.jsonl": lines}))
+    assert target.reader.count() == 0

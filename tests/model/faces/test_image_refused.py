@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from model.errors import BadImage
+from model.errors import BadImage, ImageTooLarge
 from model.faces.image import FORMATS, load_image
 from tests.model.helpers import encoded, scene
 from tests.paths import ROOT
@@ -114,6 +114,16 @@ def test_limits_hold_before_decoding() -> None:
     for source in (data, scene(100, 100), Image.fromarray(scene(100, 100))):
         with pytest.raises(BadImage, match="100x100"):
             load_image(source, max_pixels=9_999)
+
+
+@pytest.mark.parametrize("size", [(1, 49_000_000), (49_000_000, 1), (40_000, 500), (10, 2000)])
+def test_strips_are_refused_before_decoding(size: tuple[int, int]) -> None:
+    with pytest.raises(ImageTooLarge):
+        load_image(png_claiming(*size))
+
+
+def test_a_panorama_is_read() -> None:
+    assert load_image(np.zeros((20, 2000, 3), np.uint8)).shape == (20, 2000, 3)
 
 
 def test_a_long_file_is_not_read_to_its_end(tmp_path: Path) -> None:
