@@ -13,6 +13,7 @@ between them differs in three ways:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,9 @@ ROUNDS, SETTLED = 3, 0.004
 """How often a face is framed anew by its landmarks, at most, and the mean movement, as a share of
 the face's size, below which that ends."""
 
+ON_A_FACE = 0.7
+"""A box that shares more than this of the smaller one's area with a face is of that face."""
+
 MOST_FACES = 200
 """Faces of one picture that are looked at again, most probable first; bounds time."""
 
@@ -83,18 +87,27 @@ class Cascade:
             open_session(NETWORKS / f"{name}.onnx", threads=1) for name in ("pnet", "rnet", "onet")
         )
 
-    def find(self, image: np.ndarray, min_face: float, *, max_face: float = np.inf) -> list[Find]:
+    def find(
+        self,
+        image: np.ndarray,
+        min_face: float,
+        *,
+        max_face: float = np.inf,
+        known: Sequence[Find] = (),
+    ) -> list[Find]:
         """All faces of a picture.
 
         Args:
             image: uint8 ``(H, W, 3)``, RGB.
             min_face: Side in pixels of the smallest face looked for, 12 at least.
             max_face: Side in pixels of the largest; for pictures whose large faces are known.
+            known: Faces found before in the same picture; what lies on one is not looked at again.
 
         Returns:
-            By falling probability.
+            Those that are not known, by falling probability.
         """
         boxes = self._candidates(image, min_face, max_face)
+        boxes = boxes[_apart(boxes, known)]
         if not len(boxes):
             return []
         table = _summed_area(image)
@@ -102,10 +115,8 @@ class Cascade:
         if not len(boxes):
             return []
         boxes, points, scores = self._third(table, boxes)
-        return [
-            self._refine(image, box, point, score)
-            for box, point, score in zip(boxes, points, scores, strict=True)
-        ]
+        found = zip(boxes, points, scores, _apart(boxes, known), strict=True)
+        return [self._refine(image, *each) for *each, new in found if new]
 
     def _candidates(self, image: np.ndarray, min_face: float, max_face: float) -> np.ndarray:
         """Boxes ``(N, 5)`` with their probability, from the first network at every scale."""
@@ -153,7 +164,7 @@ class Cascade:
         corner, size = boxes[:, None, :2] - 1, boxes[:, None, 2:] - boxes[:, None, :2] + 1
         landmarks = points.reshape(-1, 2, 5).transpose(0, 2, 1) * size + corner
         boxes = regress(boxes, shifts, 1)
-        kept = suppress(boxes, scores, 0.7, by_smaller=True)[:MOST_FACES]
+        kept = suppress(boxes, scores, ON_A_FACE, by_smaller=True)[:MOST_FACES]
         return boxes[kept], landmarks[kept], scores[kept]
 
     def _refine(self, image: np.ndarray, box: np.ndarray, start: np.ndarray, first: float) -> Find:
@@ -173,6 +184,18 @@ class Cascade:
                 break
         moved = float(np.linalg.norm(points - start, axis=1).mean() / size)
         return Find(box, points, float(first), second, moved)
+
+
+def _apart(boxes: np.ndarray, known: Sequence[Find]) -> np.ndarray:
+    """Which boxes ``(N, 4+)`` lie on no known face: by the share of the smaller of the two."""
+    apart = np.ones(len(boxes), bool)
+    for face in known:
+        low = np.maximum(boxes[:, :2], face.box[:2])
+        high = np.minimum(boxes[:, 2:4], face.box[2:])
+        own, other = boxes[:, 2:4] - boxes[:, :2], face.box[2:] - face.box[:2]
+        smaller = np.minimum(own.prod(axis=1), other.prod())
+        apart &= (high - low).clip(0).prod(axis=1) <= ON_A_FACE * smaller
+    return apart
 
 
 def _summed_area(image: np.ndarray) -> np.ndarray:

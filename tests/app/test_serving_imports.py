@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,23 @@ def test_what_needs_torch_says_so_in_one_sentence(
     where = ["--data", str(settings.data), "--bundle", str(settings.bundle)]
     code, _ = command("verify", *where, "--engine", "torch", *pair)
     assert code == 7
+
+
+def test_the_slim_installation_lists_nothing_that_only_training_needs() -> None:
+    slim, whole = (listed(ROOT / f"requirements{kind}.txt") for kind in ("-serve", ""))
+    training_only = {name.replace("_", "-") for name in TRAINING_ONLY} - {"sklearn"}
+    assert not slim & (training_only | {"scikit-learn"})
+    assert slim < whole
+    assert training_only <= whole
+
+
+def listed(file: Path) -> set[str]:
+    """Packages that a requirements file asks for, and those it names."""
+    found: set[str] = set()
+    for line in file.read_text(encoding="utf-8").splitlines():
+        wanted = line.split("#")[0].strip()
+        if wanted.startswith("-r "):
+            found |= listed(file.parent / wanted.removeprefix("-r "))
+        elif wanted:
+            found.add(re.split(r"[<>=\[]", wanted)[0])
+    return found

@@ -123,3 +123,12 @@ def test_time_is_bounded_on_a_picture_full_of_faces(cascade: Cascade) -> None:
     tile = Image.fromarray(samples.hopper()).resize((40, 47), Image.Resampling.LANCZOS)
     sheet = np.tile(np.asarray(tile), (20, 25, 1))
     assert 1 < len(cascade.find(sheet, 20)) <= 200
+
+
+def test_what_lies_on_a_known_face_is_not_looked_at_again(cascade: Cascade) -> None:
+    picture = samples.collins()
+    known = cascade.find(picture, 40)
+    assert known
+    assert cascade.find(picture, 20, known=known) == []
+    [again] = cascade.find(picture, 40, known=known[1:])
+    np.testing.assert_array_equal(again.landmarks, known[0].landmarks)

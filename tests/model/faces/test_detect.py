@@ -165,3 +165,20 @@ def test_finds_what_plain_mtcnn_finds_on_lfw(detector: Detector, shared_data) ->
         centre = np.array(main.box).reshape(2, 2).mean(0)
         offsets = [np.abs(box.reshape(2, 2).mean(0) - centre).max() for box in boxes]
         assert min(offsets) < 0.2 * main.area**0.5
+
+
+def test_a_face_too_small_for_the_first_pass_is_found_beside_a_known_one(
+    detector: Detector,
+) -> None:
+    """The second look at the same copy adds to the first and leaves its faces as they are."""
+    size = 150
+    main, other = (
+        Image.fromarray(photo).resize((side, side), Image.Resampling.BICUBIC)
+        for photo, side in ((samples.collins(), 240), (samples.collins()[:256, 96:352], 60))
+    )
+    picture = Image.new("RGB", (240, 240 + size))
+    picture.paste(main, (0, 0))
+    picture.paste(other, (90, 300))
+    found = detector.detect(np.asarray(picture))
+    assert [face.certain for face in found] == [True, True]
+    assert found[0].box[1] < 200 < 300 < found[1].box[3]
