@@ -31,9 +31,7 @@ DRY_RUN = (
 
 def main(arguments: list[str]) -> int:
     """Run one enrollment; returns its exit code."""
-    parser = Parser(prog="python -m app.enroll", parents=[common_options()])
-    add_arguments(parser)
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
     return heard(lambda: _run(options))
 
 
@@ -47,13 +45,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def command(settings: Settings, options: argparse.Namespace) -> int:
-    """Enroll as the options say; an interrupted run can be continued.
-
-    Raises:
-        WrongUsage: Photos are to be accepted without a reason.
-    """
+    """Enroll as the options say; an interrupted run can be continued."""
     if options.accept and not options.reason:
-        raise exit_codes.WrongUsage("--accept needs a --reason")
+        options.wrong_usage("--accept needs a --reason")
     try:
         return run(settings, options)
     except KeyboardInterrupt:
@@ -152,6 +146,12 @@ def _default_report(source: Path, dry_run: bool) -> Path:
     return Path(f"{name}.{'dry-run' if dry_run else 'enrolled'}.csv")
 
 
+def _parser() -> Parser:
+    parser = Parser(prog="python -m app.enroll", parents=[common_options()])
+    add_arguments(parser)
+    return parser
+
+
 def add_arguments(parser: Parser) -> None:
     """The options of an enrollment, beside those all commands share."""
     parser.description = (
@@ -159,6 +159,7 @@ def add_arguments(parser: Parser) -> None:
         "(name,path[,consent,...]) or a zip of a folder."
     )
     parser.epilog = "exit codes: 0 all stored, 1 some are not, 3 and above errors, 130 interrupted"
+    parser.set_defaults(wrong_usage=parser.error)
     parser.add_argument("source", type=Path, metavar="SOURCE")
     parser.add_argument(
         "--report",

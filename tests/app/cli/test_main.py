@@ -206,7 +206,12 @@ def test_an_answer_that_nobody_read_is_no_verdict(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize(
-    "program", [["app", "keys", "list"], ["app.enroll", "TMP/photos", "--report", "TMP/report.csv"]]
+    "program",
+    [
+        ["app", "keys", "list"],
+        ["app", "enroll", "TMP/photos", "--report", "TMP/report.csv"],
+        ["app.enroll", "TMP/photos", "--report", "TMP/report.csv"],
+    ],
 )
 def test_an_answer_that_cannot_be_written_is_a_sentence(tmp_path: Path, program: list[str]) -> None:
     KeyStore(Settings(data=tmp_path).keys_file).add("ann")
