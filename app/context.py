@@ -57,6 +57,7 @@ class Context:
             gallery = Gallery.open(
                 settings.gallery_folder,
                 url=settings.gallery or None,
+                secrets_url=settings.gallery_secrets or None,
                 model_id=bundle.model_id,
                 key=gallery_key(settings),
                 dimension=pipeline.dim,

@@ -56,6 +56,8 @@ class Settings:
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         gallery: ``postgresql://user@host/name`` for a gallery that several servers share; empty
             for a SQLite file in ``data``.
+        gallery_secrets: A PostgreSQL database of its own for the gallery's secrets, so that backups
+            of ``gallery`` do not bring back who was forgotten since; empty for none.
         index: ``faiss`` for the embedded index, or ``milvus://host:19530/collection``.
         gallery_key_file: File with the key that encrypts the gallery at rest, or None. The
             environment variable ``FACE_GALLERY_KEY`` may hold the key itself instead.
@@ -88,6 +90,7 @@ class Settings:
     engine: str = "auto"
     device: str = "auto"
     gallery: str = ""
+    gallery_secrets: str = ""
     index: str = "faiss"
     gallery_key_file: Path | None = None
     target_fmr: float = 1e-4
@@ -205,11 +208,14 @@ def _check(settings: Settings) -> None:
     for name in ("queue", "queue_seconds", "rate_per_minute", "upload_seconds"):
         if getattr(settings, name) < 0:
             raise BadSetting(f"{name} is {getattr(settings, name)}; it must not be negative.")
-    if settings.gallery:
+    for name in ("gallery", "gallery_secrets"):
         try:
-            check_address(settings.gallery)
+            if address := getattr(settings, name):
+                check_address(address)
         except ValueError as error:
-            raise BadSetting(f"gallery is not usable: {error}.") from error
+            raise BadSetting(f"{name} is not usable: {error}.") from error
+    if settings.gallery_secrets and not settings.gallery:
+        raise BadSetting("gallery_secrets is for a gallery in PostgreSQL; set gallery as well.")
     if settings.index not in EMBEDDED:
         try:
             MilvusAddress.parse(settings.index)

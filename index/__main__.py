@@ -56,6 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     home = commands.add_parser("move-gallery", help="copy everyone into another database")
     home.add_argument("--from", dest="source", required=True, help="folder or postgresql://...")
     home.add_argument("--to", dest="target", required=True, help="folder or postgresql://...")
+    home.add_argument("--from-secrets", help="postgresql://... with the source's secrets")
+    home.add_argument("--to-secrets", help="postgresql://... for the target's secrets")
     home.add_argument("--key-file", type=Path, help="file with the source's key")
     home.add_argument("--to-key-file", type=Path, help="file with the target's key (the same)")
 
@@ -63,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         child = commands.add_parser(name, help=text, description=text)
         child.add_argument("--data", type=Path, required=True, help="the gallery's folder")
         child.add_argument("--gallery", help="postgresql://... instead of a file in the folder")
+        child.add_argument("--secrets", help="postgresql://... where the gallery's secrets are")
         child.add_argument("--key-file", type=Path, help="file with the gallery key")
         child.set_defaults(run=run)
         return child
@@ -136,7 +139,9 @@ def _gallery(arguments: argparse.Namespace) -> Gallery:
     if model_id is None and url is None and not (arguments.data / DATABASE_FILE).exists():
         raise GalleryError(f"There is no gallery in {arguments.data}.")
     try:
-        return Gallery.open(arguments.data, url=url, model_id=model_id, key=key)
+        return Gallery.open(
+            arguments.data, url=url, secrets_url=arguments.secrets, model_id=model_id, key=key
+        )
     except ValueError as error:
         raise GalleryError(f"The gallery {url!r} cannot be opened: {error}.") from error
 
@@ -145,8 +150,12 @@ def _move_gallery(arguments: argparse.Namespace) -> int:
     key = read_key(arguments.key_file) if arguments.key_file else key_from()
     to_key = read_key(arguments.to_key_file) if arguments.to_key_file else key
     with ExitStack() as opened:
-        source = opened.enter_context(_gallery_at(arguments.source, key, None, opened))
-        target = opened.enter_context(_gallery_at(arguments.target, to_key, source, opened))
+        source = opened.enter_context(
+            _gallery_at(arguments.source, arguments.from_secrets, key, None, opened)
+        )
+        target = opened.enter_context(
+            _gallery_at(arguments.target, arguments.to_secrets, to_key, source, opened)
+        )
         if source.gallery_id == target.gallery_id:
             raise GalleryError("Source and target are the same gallery; name another target.")
         moved = move_gallery(source, target, progress=sys.stderr.isatty())
@@ -159,14 +168,21 @@ def _move_gallery(arguments: argparse.Namespace) -> int:
     return 0 if moved.agrees else 1
 
 
-def _gallery_at(where: str, key: bytes | None, model: Gallery | None, opened: ExitStack) -> Gallery:
+def _gallery_at(
+    where: str,
+    secrets_url: str | None,
+    key: bytes | None,
+    model: Gallery | None,
+    opened: ExitStack,
+) -> Gallery:
     """The gallery in a folder or at an address; a new one is for the model of another."""
     url = where if "://" in where else None
     if url is None and model is None and not (Path(where) / DATABASE_FILE).exists():
         raise GalleryError(f"There is no gallery in {where}.")
     folder = opened.enter_context(tempfile.TemporaryDirectory()) if url else where
     try:
-        return Gallery.open(folder, url=url, model_id=model.model_id if model else None, key=key)
+        model_id = model.model_id if model else None
+        return Gallery.open(folder, url=url, secrets_url=secrets_url, model_id=model_id, key=key)
     except ValueError as error:
         raise GalleryError(f"The gallery {where!r} cannot be opened: {error}.") from error
 

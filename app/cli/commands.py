@@ -197,7 +197,10 @@ def _gallery(settings: Settings) -> Iterator[Any]:
     url = settings.gallery or None
     if url is None and not settings.gallery_folder.exists():
         raise UnknownPerson(f"There is no gallery in {settings.data} yet; nobody was enrolled.")
-    with Gallery.open(settings.gallery_folder, url=url, key=gallery_key(settings)) as gallery:
+    secrets_url, key = settings.gallery_secrets or None, gallery_key(settings)
+    with Gallery.open(
+        settings.gallery_folder, url=url, secrets_url=secrets_url, key=key
+    ) as gallery:
         yield gallery
 
 

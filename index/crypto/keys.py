@@ -15,8 +15,9 @@ import hashlib
 import hmac
 import os
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -50,30 +51,64 @@ def unseal(key: bytes, sealed: bytes, purpose: bytes) -> bytes:
         ) from error
 
 
+class SecretsElsewhere(Protocol):
+    """A store of secrets by handle; see :class:`index.crypto.secret_store.SecretStore`."""
+
+    def put(self, values: Sequence[bytes]) -> list[bytes]: ...
+
+    def get(self, handles: Sequence[bytes]) -> list[bytes | None]: ...
+
+    def drop(self, handles: Sequence[bytes]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Vault:
     """Makes and opens the secrets of people and photos.
 
     Args:
         master: The gallery key of 32 bytes, or None for a gallery that is not encrypted.
+        store: Where secrets are kept; None for the gallery's own table.
     """
 
-    def __init__(self, master: bytes | None) -> None:
+    def __init__(self, master: bytes | None, store: SecretsElsewhere | None = None) -> None:
         self.master = master
+        self.store = store
 
     @property
     def encrypted(self) -> bool:
         return self.master is not None
 
-    def create(self) -> tuple[bytes, bytes]:
-        """Returns a fresh secret and the form in which it is stored."""
-        secret = os.urandom(KEY_BYTES)
-        return secret, self.wrap(secret)
+    def create(self, count: int) -> list[tuple[bytes, bytes]]:
+        """Fresh secrets, each with the form in which the gallery stores it."""
+        secrets = [os.urandom(KEY_BYTES) for _ in range(count)]
+        stored = [self._wrap(secret) for secret in secrets]
+        if self.store is not None and count:
+            stored = self.store.put(stored)
+        return list(zip(secrets, stored, strict=True))
 
-    def wrap(self, secret: bytes) -> bytes:
+    def open(self, stored: Sequence[bytes]) -> list[bytes | None]:
+        """The secrets behind their stored forms; None for one that was erased in the store."""
+        found: Sequence[bytes | None] = stored
+        if self.store is not None and stored:
+            found = self.store.get(stored)
+        return [None if value is None else self._unwrap(value) for value in found]
+
+    def open_one(self, stored: bytes) -> bytes:
+        """The secret behind its stored form.
+
+        Raises:
+            WrongKey: If the key does not open it, or it was erased in the store.
+        """
+        (secret,) = self.open([stored])
+        if secret is None:
+            raise WrongKey("A secret of the gallery is not in the store of its secrets.")
+        return secret
+
+    def _wrap(self, secret: bytes) -> bytes:
         return secret if self.master is None else seal(self.master, secret, b"secret")
 
-    def open(self, stored: bytes) -> bytes:
-        """Returns the secret behind its stored form."""
+    def _unwrap(self, stored: bytes) -> bytes:
         return stored if self.master is None else unseal(self.master, stored, b"secret")
 
 

@@ -129,8 +129,14 @@ class ChangeLog:
         return Mark(self._facts.gallery_id, *(row.fetchone() or (0, 0)))
 
     def _vectors(self, found: list[tuple]) -> Vectors:
-        vault = self._facts.vault
-        plain = b"".join(unseal(vault.open(row[3]), row[2], b"embedding") for row in found)
+        secrets = self._facts.vault.open([row[3] for row in found])
+        # A backup of the gallery may hold people whose secrets were erased since.
+        found = [
+            (*row[:3], secret)
+            for row, secret in zip(found, secrets, strict=True)
+            if secret is not None
+        ]
+        plain = b"".join(unseal(row[3], row[2], b"embedding") for row in found)
         return Vectors(
             ids=np.fromiter((row[0] for row in found), np.int64, len(found)),
             people=[row[1] for row in found],

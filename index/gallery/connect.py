@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from index.crypto.keys import SecretsElsewhere
 from index.gallery.database import Database
 from index.gallery.sqlite import SqliteDatabase
 from model.errors import GalleryUnavailable
@@ -42,3 +43,20 @@ def connect_database(folder: Path, url: str | None) -> Database:
             "requirements-postgresql.txt."
         ) from error
     return PostgresDatabase(url)
+
+
+def connect_secrets(url: str | None, secrets_url: str | None) -> SecretsElsewhere | None:
+    """The store of secrets at an address, or None for the gallery's own table.
+
+    Raises:
+        ValueError: If the gallery is a file, which overwrites its secrets in place.
+        GalleryUnavailable: If the store cannot be used.
+    """
+    if secrets_url is None:
+        return None
+    if url is None:
+        raise ValueError("a store of secrets is for a gallery in PostgreSQL")
+    check_address(secrets_url)
+    from index.crypto.secret_store import SecretStore
+
+    return SecretStore(secrets_url)

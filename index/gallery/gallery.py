@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +13,7 @@ from typing import Any
 
 from index.gallery import export, meta, writes
 from index.gallery.change_log import ChangeLog
-from index.gallery.connect import connect_database
+from index.gallery.connect import connect_database, connect_secrets
 from index.gallery.database import Database
 from index.gallery.erasure import Erasure
 from index.gallery.meta import GalleryMeta
@@ -40,7 +40,7 @@ class Gallery:
         self._facts = facts
         self.reader = GalleryReader(database, facts)
         self.changes = ChangeLog(database, facts)
-        self._erasure = Erasure(folder, database)
+        self._erasure = Erasure(folder, database, facts.vault.store)
 
     @classmethod
     def open(
@@ -48,6 +48,7 @@ class Gallery:
         folder: str | Path,
         *,
         url: str | None = None,
+        secrets_url: str | None = None,
         model_id: str | None = None,
         key: bytes | None = None,
         dimension: int | None = None,
@@ -59,6 +60,8 @@ class Gallery:
             url: ``postgresql://user@host/name``, a database that several servers may share; the
                 folder then holds this server's index cache alone. None for a SQLite file in the
                 folder.
+            secrets_url: Another PostgreSQL database that keeps the secrets, so that backups of
+                the gallery do not bring back who was forgotten since; None for the gallery's own.
             model_id: The model whose embeddings it holds. Needed to start a gallery; for an
                 existing one, None accepts whatever model it was made with.
             key: 32 bytes that encrypt names, embeddings and thumbnails at rest, or None.
@@ -74,12 +77,14 @@ class Gallery:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = connect_database(folder, url)
-        try:
-            facts = meta.establish(database, model_id, key, dimension)
-        except BaseException:
-            database.close()
-            raise
+        with ExitStack() as opened:
+            database = connect_database(folder, url)
+            opened.callback(database.close)
+            store = connect_secrets(url, secrets_url)
+            if store is not None:
+                opened.callback(store.close)
+            facts = meta.establish(database, model_id, key, dimension, store)
+            opened.pop_all()
         gallery = cls(folder, database, facts)
         gallery._erasure.finish()
         return gallery
@@ -112,6 +117,8 @@ class Gallery:
     def close(self) -> None:
         """Releases the database. The gallery must not be used afterwards."""
         self._db.close()
+        if self._facts.vault.store is not None:
+            self._facts.vault.store.close()
 
     def __enter__(self) -> Gallery:
         return self

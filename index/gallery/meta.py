@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from index.crypto.keys import KEY_BYTES, Vault, seal, unseal
+from index.crypto.keys import SecretsElsewhere, Vault, seal, unseal
 from index.gallery.database import Connection, Database, MetaValue
 from model.errors import BundleMismatch, GalleryError, WrongKey
 
@@ -16,6 +16,9 @@ CACHE_MARK = "erasure"
 
 LOG_MARK = "log_erasure"
 """The same for one that only the log has to forget."""
+
+OWN_TABLE = "table"
+"""Where secrets are kept unless they have a store of their own."""
 
 Marks = dict[str, MetaValue]
 
@@ -44,6 +47,7 @@ def establish(
     model_id: str | None,
     key: bytes | None,
     dimension: int | None = None,
+    store: SecretsElsewhere | None = None,
 ) -> GalleryMeta:
     """Reads the facts of a gallery, or writes them into a new one.
 
@@ -58,10 +62,16 @@ def establish(
     if known is None:
         with database.write() as connection:
             if read_meta(connection, "gallery_id") is None:
-                _create(connection, database, model_id, Vault(key))
+                _create(connection, database, model_id, Vault(key, store))
     with database.read() as connection:
-        facts = _recognise(connection, database, model_id, key)
+        facts = _recognise(connection, database, model_id, key, store)
         stored = read_meta(connection, "dimension")
+        slot = connection.execute("SELECT value FROM secrets WHERE id = ?", (facts.cache_slot,))
+        (handle,) = slot.fetchone()
+    if facts.vault.open([handle]) == [None]:
+        # A backup from before an erasure: what that erased is gone, and so is this key.
+        with database.write() as connection:
+            begin_erasure(connection, facts)
     if dimension is not None and dimension != stored:
         with database.write() as connection:
             require_dimension(connection, dimension)
@@ -74,21 +84,29 @@ def _create(connection: Connection, database: Database, model_id: str | None, va
             f"There is no gallery in {database.name} yet, and without the id of a model none "
             "can be started."
         )
-    _, tag_stored = vault.create()
-    _, cache_stored = vault.create()
+    (_, tag_stored), (_, cache_stored) = vault.create(2)
     (cache_slot,) = add_secrets(connection, [cache_stored])
     for name, value in (
         ("gallery_id", uuid.uuid4().hex),
         ("model_id", model_id),
         ("tag_key", tag_stored),
         ("cache_slot", cache_slot),
+        ("secrets", _place_of_secrets(vault)),
         ("proof", seal(vault.master, _PROOF, b"proof") if vault.master else b""),
     ):
         write_meta(connection, name, value)
 
 
+def _place_of_secrets(vault: Vault) -> str:
+    return OWN_TABLE if vault.store is None else "store"
+
+
 def _recognise(
-    connection: Connection, database: Database, model_id: str | None, key: bytes | None
+    connection: Connection,
+    database: Database,
+    model_id: str | None,
+    key: bytes | None,
+    store: SecretsElsewhere | None,
 ) -> GalleryMeta:
     proof = read_meta(connection, "proof")
     if proof and key is None:
@@ -123,12 +141,17 @@ def _recognise(
             gallery=stored,
             model=model_id,
         )
-    vault = Vault(key)
+    vault = Vault(key, store)
+    if (read_meta(connection, "secrets") or OWN_TABLE) != _place_of_secrets(vault):
+        raise WrongKey(
+            f"The gallery {database.name} was started {'without' if store else 'with'} a store of "
+            "its own for secrets; open it the same way."
+        )
     return GalleryMeta(
         gallery_id=read_meta(connection, "gallery_id"),
         model_id=stored,
         vault=vault,
-        tag_key=vault.open(read_meta(connection, "tag_key")),
+        tag_key=vault.open_one(read_meta(connection, "tag_key")),
         cache_slot=read_meta(connection, "cache_slot"),
     )
 
@@ -154,13 +177,13 @@ def require_dimension(connection: Connection, dimension: int) -> None:
 def cache_key(connection: Connection, facts: GalleryMeta) -> bytes:
     """The key of index cache files written until the next erasure."""
     row = connection.execute("SELECT value FROM secrets WHERE id = ?", (facts.cache_slot,))
-    return facts.vault.open(row.fetchone()[0])
+    return facts.vault.open_one(row.fetchone()[0])
 
 
 def begin_erasure(connection: Connection, facts: GalleryMeta) -> None:
     """Makes every index cache written so far unreadable and asks for the log to be emptied."""
-    _, stored = facts.vault.create()
-    connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (stored, facts.cache_slot))
+    ((_, stored),) = facts.vault.create(1)
+    overwrite_secret(connection, facts, facts.cache_slot, stored)
     write_meta(connection, CACHE_MARK, uuid.uuid4().hex)
 
 
@@ -191,11 +214,22 @@ def add_secrets(connection: Connection, stored: list[bytes]) -> list[int]:
 
 def shred(connection: Connection, facts: GalleryMeta, numbers: list[int]) -> None:
     """Overwrites secrets in place; what they sealed is noise from then on."""
+    for number in numbers:
+        overwrite_secret(connection, facts, number, None)
+
+
+def overwrite_secret(
+    connection: Connection, facts: GalleryMeta, number: int, stored: bytes | None
+) -> None:
+    """Puts a stored secret, or zeros, in the place of another one."""
+    found = connection.execute("SELECT value FROM secrets WHERE id = ?", (number,))
+    (old,) = found.fetchone()
+    if facts.vault.store is not None:
+        # Deleted from the store after the commit, and only then: an undone erasure needs it.
+        connection.execute("INSERT INTO dropped_secrets (handle) VALUES (?)", (old,))
     # Of the same length, so that SQLite overwrites the very bytes.
-    zeros = bytes(len(facts.vault.wrap(bytes(KEY_BYTES))))
-    connection.executemany(
-        "UPDATE secrets SET value = ? WHERE id = ?", [(zeros, number) for number in numbers]
-    )
+    value = bytes(len(old)) if stored is None else stored
+    connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (value, number))
 
 
 def read_meta(connection: Connection, key: str) -> MetaValue | None:

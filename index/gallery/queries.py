@@ -54,10 +54,11 @@ class GalleryReader:
             UnknownPerson: If there is none.
         """
         with self._db.read() as connection:
-            row = connection.execute(_PERSON + "WHERE people.id = ?", (person_id,)).fetchone()
-        if row is None:
+            found = connection.execute(_PERSON + "WHERE people.id = ?", (person_id,)).fetchall()
+        people = self._people(found)
+        if not people:
             raise UnknownPerson(f"No person with the id {person_id} is in the gallery.")
-        return self._person(row)
+        return people[0]
 
     def get_many(self, person_ids: Sequence[str]) -> dict[str, Person]:
         """Those of the given people who are in the gallery, by id."""
@@ -65,7 +66,7 @@ class GalleryReader:
             found = connection.execute(
                 f"{_PERSON} WHERE people.id {connection.any_text}", (connection.array(person_ids),)
             ).fetchall()
-        return {row[1]: self._person(row) for row in found}
+        return {person.id: person for person in self._people(found)}
 
     def find_by_name(self, name: str) -> list[Person]:
         """Everyone with this name, ignoring case and spacing, oldest record first."""
@@ -74,7 +75,7 @@ class GalleryReader:
                 _PERSON + "WHERE people.name_tag = ? ORDER BY people.number",
                 (tag(self._facts.tag_key, name_key(name)),),
             ).fetchall()
-        return [self._person(row) for row in found]
+        return self._people(found)
 
     def people(self, limit: int = 50, offset: int = 0, query: str = "") -> list[Person]:
         """A page of people, oldest record first.
@@ -92,7 +93,7 @@ class GalleryReader:
                 found = connection.execute(
                     _PERSON + "ORDER BY people.number LIMIT ? OFFSET ?", (limit, offset)
                 ).fetchall()
-            return [self._person(row) for row in found]
+            return self._people(found)
         wanted = name_key(query)
         found = (person for person in self.iter_people() if wanted in name_key(person.name))
         return list(islice(found, offset, offset + limit))
@@ -109,7 +110,7 @@ class GalleryReader:
             if not found:
                 return
             last = found[-1][0]
-            yield from map(self._person, found)
+            yield from self._people(found)
 
     def photos(self, person_id: str) -> list[StoredPhoto]:
         """A person's photos, oldest first.
@@ -122,7 +123,7 @@ class GalleryReader:
             found = connection.execute(
                 _PHOTO + "WHERE photos.person = ? ORDER BY photos.id", (number,)
             ).fetchall()
-        return [self._photo(row) for row in found]
+        return self._photos(found)
 
     def photos_by_number(self, numbers: Sequence[int]) -> list[StoredPhoto]:
         """Those of the numbered photos that exist, ascending."""
@@ -131,7 +132,7 @@ class GalleryReader:
                 f"{_PHOTO} WHERE photos.id {connection.any_number} ORDER BY photos.id",
                 (connection.array(numbers),),
             ).fetchall()
-        return [self._photo(row) for row in found]
+        return self._photos(found)
 
     def photos_with_hash(self, content_hash: str) -> list[StoredPhoto]:
         """Every stored photo made from a file with this content hash."""
@@ -140,7 +141,7 @@ class GalleryReader:
                 _PHOTO + "WHERE photos.hash_tag = ? ORDER BY photos.id",
                 (tag(self._facts.tag_key, content_hash),),
             ).fetchall()
-        return [self._photo(row) for row in found]
+        return self._photos(found)
 
     def thumbnail(self, photo_id: str) -> bytes | None:
         """The encoded thumbnail of a photo, or None if it has none.
@@ -156,20 +157,40 @@ class GalleryReader:
                 "JOIN secrets ON secrets.id = photos.secret WHERE photos.id = ?",
                 (int(photo_id),),
             ).fetchone()
-        return None if row is None else unseal(self._facts.vault.open(row[0]), row[1], b"thumbnail")
+        if row is None:
+            return None
+        return unseal(self._facts.vault.open_one(row[0]), row[1], b"thumbnail")
 
-    def _person(self, row: tuple) -> Person:
-        _, person_id, sealed, created, updated, stored, photos = row
-        profile = json.loads(unseal(self._facts.vault.open(stored), sealed, b"profile"))
-        return Person(id=person_id, photos=photos, created=created, updated=updated, **profile)
+    def _people(self, found: list[tuple]) -> list[Person]:
+        people = []
+        for row, secret in self._with_secrets(found, column=5):
+            _, person_id, sealed, created, updated, _, photos = row
+            profile = json.loads(unseal(secret, sealed, b"profile"))
+            people.append(
+                Person(id=person_id, photos=photos, created=created, updated=updated, **profile)
+            )
+        return people
 
-    def _photo(self, row: tuple) -> StoredPhoto:
-        number, person_id, sealed, quality, created, stored = row
-        details = json.loads(unseal(self._facts.vault.open(stored), sealed, b"details"))
-        return StoredPhoto(
-            id=str(number),
-            person_id=person_id,
-            quality=quality,
-            created=created,
-            **details,
-        )
+    def _photos(self, found: list[tuple]) -> list[StoredPhoto]:
+        photos = []
+        for row, secret in self._with_secrets(found, column=5):
+            number, person_id, sealed, quality, created, _ = row
+            details = json.loads(unseal(secret, sealed, b"details"))
+            photos.append(
+                StoredPhoto(
+                    id=str(number),
+                    person_id=person_id,
+                    quality=quality,
+                    created=created,
+                    **details,
+                )
+            )
+        return photos
+
+    def _with_secrets(self, found: list[tuple], column: int) -> Iterator[tuple[tuple, bytes]]:
+        """Rows with their secrets, without those whose secret was erased in the store."""
+        # A backup of the gallery may hold people whose secrets were erased since.
+        secrets = self._facts.vault.open([row[column] for row in found])
+        for row, secret in zip(found, secrets, strict=True):
+            if secret is not None:
+                yield row, secret

@@ -11,7 +11,13 @@ import numpy as np
 
 from index.crypto.keys import name_key, seal, tag
 from index.gallery.database import Connection
-from index.gallery.meta import GalleryMeta, add_secrets, require_dimension, shred
+from index.gallery.meta import (
+    GalleryMeta,
+    add_secrets,
+    overwrite_secret,
+    require_dimension,
+    shred,
+)
 from index.types import NewPhoto, Person
 from model.errors import BundleMismatch, UnknownPerson
 
@@ -69,7 +75,7 @@ def profile(name: str, metadata: dict[str, Any], consent: str) -> bytes:
 
 def insert_person(connection: Connection, facts: GalleryMeta, person: Person) -> int:
     """Stores a person and returns their number."""
-    secret, stored = facts.vault.create()
+    ((secret, stored),) = facts.vault.create(1)
     sealed = seal(secret, profile(person.name, person.metadata, person.consent), b"profile")
     row = (
         person.id,
@@ -88,11 +94,9 @@ def insert_person(connection: Connection, facts: GalleryMeta, person: Person) ->
 
 def update_person(connection: Connection, facts: GalleryMeta, number: int, person: Person) -> None:
     """Writes a person's profile again, under a fresh secret that overwrites the old one."""
-    secret, stored = facts.vault.create()
-    connection.execute(
-        "UPDATE secrets SET value = ? WHERE id = (SELECT secret FROM people WHERE number = ?)",
-        (stored, number),
-    )
+    ((secret, stored),) = facts.vault.create(1)
+    found = connection.execute("SELECT secret FROM people WHERE number = ?", (number,))
+    overwrite_secret(connection, facts, found.fetchone()[0], stored)
     connection.execute(
         "UPDATE people SET name_tag = ?, profile = ?, updated = ? WHERE number = ?",
         (
@@ -139,7 +143,7 @@ def insert_photos(
     """Stores photos with their float16 vectors and logs them; returns their numbers."""
     for dimension in {len(vector) for vector in vectors}:
         require_dimension(connection, dimension)
-    created = [facts.vault.create() for _ in photos]
+    created = facts.vault.create(len(photos))
     slots = add_secrets(connection, [stored for _, stored in created])
     keys = [secret for secret, _ in created]
     numbers = connection.insert(

@@ -43,12 +43,17 @@ class PostgresServer:
             tempfile.mkdtemp(prefix="pg-", dir=memory if memory.is_dir() else "/tmp")
         )
         self.data = self.folder / "data"
-        if not os.geteuid():
-            shutil.chown(self.folder, "nobody", "nogroup")
+        self.own(self.folder)
         self._run("initdb", "-D", self.data, "-U", "admin", "-A", "trust", "-E", "UTF8",
                   "--locale=C", "--no-instructions", "--no-sync")  # fmt: skip
         self._schemas = 0
         self.start()
+
+    def own(self, folder: Path) -> None:
+        """Gives a folder to the user the server runs as."""
+        if not os.geteuid():
+            for path in (folder, *folder.rglob("*")):
+                shutil.chown(path, "nobody", "nogroup")
 
     def _run(self, program: str, *arguments: object) -> None:
         command = [*self._as, self._programs / program, *arguments]

@@ -94,7 +94,12 @@ CREATE TRIGGER changes_announced AFTER INSERT ON changes
     FOR EACH STATEMENT EXECUTE FUNCTION announce_changes();
 """
 
-MIGRATIONS: tuple[str, ...] = (_V1,)
+_V2 = """
+-- Handles of erased secrets that wait to be deleted from a store of their own.
+CREATE TABLE dropped_secrets (handle bytea PRIMARY KEY);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1, _V2)
 """Scripts that lead from version ``i`` to ``i + 1``; append, never edit."""
 
 
