@@ -22,7 +22,15 @@ from app.usecases import search as search_gallery
 from app.usecases import verify as verify_photos
 from app.usecases.people import PeopleService
 from app.usecases.progress import Progress
-from app.usecases.results import Evidence, FaceSearch, ModelInfo, Photo, Search, Verification
+from app.usecases.results import (
+    Compared,
+    Evidence,
+    FaceSearch,
+    ModelInfo,
+    Photo,
+    Search,
+    Verification,
+)
 from model.calibration import Calibration
 
 
@@ -107,8 +115,8 @@ class FaceService(PeopleService):
     ) -> Verification:
         """Are two photos of one person?
 
-        With several faces in a photo and no number given nobody is picked: the result has no
-        verdict, ``choice_needed`` is true, and ``pairs`` holds every pair's verdict.
+        With several faces that could be meant and no number given nobody is picked: the result
+        is a ``ChoiceNeeded`` with every pair's verdict.
 
         Args:
             image_a: The first photo, encoded.
@@ -128,8 +136,10 @@ class FaceService(PeopleService):
             self.context, image_a, image_b, target_fmr=target_fmr, prior=prior, face_a=face_a,
             face_b=face_b,
         )  # fmt: skip
-        verdict = result.verdict.decision if result.verdict else "choice_needed"
-        self._log("verify", verdict=verdict, pairs=len(result.pairs))
+        if isinstance(result, Compared):
+            self._log("verify", verdict=result.verdict.decision, pairs=1)
+        else:
+            self._log("verify", verdict="choice_needed", pairs=len(result.pairs))
         return result
 
     def occlusion_map(

@@ -1,26 +1,223 @@
-"""A verdict and a calibration in sentences."""
+"""Every sentence about a rate and every number format; all else only shows what is said here."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
-from scipy.special import ndtr
-
-from model.types import Rate, Verdict
+from model.types import Decision, Rate, Verdict
 
 if TYPE_CHECKING:
-    from model.calibration.calibration import Calibration
     from model.calibration.types import Threshold
 
-DISAGREES = 2.0
-"""The Gaussian model is called wrong when it misses a tail by more than this factor."""
+HEADLINES: dict[Decision, str] = {
+    "same": "Same person",
+    "inconclusive": "Inconclusive",
+    "different": "Different people",
+}
+
+SAME_FILE = "This is the same photo twice: it cannot show whether two photos are of one person."
+
+TARGETS: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+"""False-match rates the page offers."""
+
+PRIORS: tuple[float, ...] = (0.5, 0.1, 0.01, 0.001)
+"""Probabilities of "same" before looking that the page offers."""
+
+Strength = Literal["strong", "moderate", "weak"]
+
+_SUPPORT: tuple[tuple[float, str, Strength], ...] = (
+    (1e6, "extremely strong support", "strong"),
+    (1e4, "very strong support", "strong"),
+    (1e3, "strong support", "strong"),
+    (1e2, "moderately strong support", "moderate"),
+    (10, "moderate support", "moderate"),
+    (2, "weak support", "weak"),
+)
+"""The forensic verbal scale: likelihood ratio from which it holds, words, how it looks."""
+
+_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
-def one_in(rate: float) -> str:
-    """0.0001 as ``1 in 10,000``."""
-    if rate > 0.5:
-        return f"{round(100 * rate)} in 100"
-    return f"1 in {round(1 / rate):,}" if rate > 0 else "0"
+def count(number: int) -> str:
+    """A whole number with thousands set apart: ``12,345``."""
+    return f"{number:,}"
+
+
+def rounded(value: float, digits: int = 2) -> str:
+    """A positive number to so many significant digits, without exponent: ``1,900``, ``0.031``."""
+    if value <= 0:
+        return "0"
+    if value >= 1e15:
+        return "more than a thousand million million"
+    places = digits - 1 - math.floor(math.log10(value))
+    text = f"{round(value, places):,.{max(0, places)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def one_in(rate: float, digits: int = 2) -> str:
+    """A small rate as a chance: ``1 in 10,000``; ``62%`` for what is not small."""
+    if rate <= 0:
+        return "none"
+    if rate > 0.2:
+        return percent(rate)
+    return f"1 in {large(1 / rate, digits)}"
+
+
+def large(value: float, digits: int = 2) -> str:
+    """A number as people say it: ``10,000``, ``5.6 million``."""
+    value = float(f"{value:.{digits - 1}e}")
+    for factor, word in _LARGE:
+        if factor <= value < 1e15:
+            return f"{rounded(value / factor, digits)} {word}"
+    return rounded(value, digits)
+
+
+def chances(rate: Rate) -> tuple[str, str, str]:
+    """A rate and the ends of its interval as chances, with as many digits as tell them apart."""
+    numbers = (rate.value, rate.low, rate.high)
+    for digits in (2, 3, 4):
+        words = tuple(one_in(number, digits) for number in numbers)
+        if len(set(words)) == len(set(numbers)):
+            break
+    return words
+
+
+def shares(rate: Rate) -> tuple[str, str, str]:
+    """A rate and the ends of its interval in percent."""
+    return percent(rate.value), percent(rate.low), percent(rate.high)
+
+
+def percent(share: float) -> str:
+    """A share of one in percent, with as many digits as it needs: ``0.3%``, ``62%``, ``99.97%``."""
+    value = 100 * share
+    if 99 < value < 100:
+        return f"{100 - float(rounded(100 - value)):.6g}%"
+    if value == 0 or value >= 10:
+        return f"{value:.0f}%"
+    if value >= 0.095:
+        return f"{value:.1f}%"
+    return f"{rounded(value)}%"
+
+
+def target(rate: float) -> str:
+    """A target false-match rate as a promise: ``at most 1 in 10,000 strangers``."""
+    return f"at most {one_in(rate)} {'of ' if rate > 0.2 else ''}strangers"
+
+
+def target_choices(default: float, offered: Sequence[float] = TARGETS) -> list[tuple[str, float]]:
+    """Labels and values of the target control; the default is always among them.
+
+    Args:
+        default: The target the settings name.
+        offered: The targets to offer besides.
+    """
+    rates = sorted({*offered, default}, reverse=True)
+    return [(target(rate).capitalize(), rate) for rate in rates]
+
+
+def prior_choices() -> list[tuple[str, float]]:
+    """Labels and values of the control for what was likely before looking; 0 says nothing."""
+    return [("I cannot say", 0.0), *((one_in(prior), prior) for prior in PRIORS)]
+
+
+def strangers(fmr: Rate) -> str:
+    """How many stranger pairs look at least this alike, with the 95% interval."""
+    if fmr.errors == 0:
+        return (
+            f"None of {count(fmr.trials)} stranger pairs look this alike "
+            f"(95% interval: at most {one_in(fmr.high)})."
+        )
+    value, low, high = chances(fmr)
+    return (
+        f"{count(fmr.errors)} of {count(fmr.trials)} stranger pairs {_look(fmr.errors)} this "
+        f"alike: about {value} (95% interval: {low} to {high})."
+    )
+
+
+def one_person(fnmr: Rate) -> str:
+    """How many pairs of one person look even less alike, with the 95% interval."""
+    look = _look(fnmr.errors)
+    pairs = f"{count(fnmr.trials)} pairs of photos of one person {look} less alike than this"
+    if fnmr.errors == fnmr.trials:
+        return f"All {pairs} (95% interval: at least {percent(fnmr.low)})."
+    if fnmr.errors == 0:
+        return f"None of {pairs} (95% interval: at most {percent(fnmr.high)})."
+    interval = f"{percent(fnmr.low)} to {percent(fnmr.high)}"
+    return f"{count(fnmr.errors)} of {pairs} (95% interval: {interval})."
+
+
+def _look(pairs: int) -> str:
+    return "looks" if pairs == 1 else "look"
+
+
+def likelihood(ratio: float) -> str:
+    """The likelihood ratio as a sentence with the forensic verbal scale."""
+    if not math.isfinite(ratio) or ratio > 1e15:
+        return "This score was only seen for one person: extremely strong support for the same."
+    if ratio <= 1e-15:
+        return "This score was only seen for two people: extremely strong support for different."
+    if 0.5 < ratio < 2:
+        return "This score is about as likely for one person as for two: it supports neither."
+    side, other, factor = "one person", "two", ratio
+    if ratio < 1:
+        side, other, factor = "two people", "one", 1 / ratio
+    support = next(words for limit, words, _ in _SUPPORT if factor >= limit)
+    return (
+        f"This score is about {rounded(factor)} times likelier for {side} than for {other}: "
+        f"{support} for {'the same' if ratio >= 1 else 'different'}."
+    )
+
+
+def strength(verdict: Verdict) -> Strength:
+    """How much the score supports the decision, on the forensic scale in three steps."""
+    ratio = verdict.likelihood_ratio
+    if ratio is None or verdict.decision == "inconclusive":
+        return "weak"
+    factor = ratio if verdict.decision == "same" else 1 / ratio if ratio > 0 else math.inf
+    return next((look for limit, _, look in _SUPPORT if factor >= limit), "weak")
+
+
+def headline(verdict: Verdict) -> str:
+    """The answer as a person would say it, with its strength; one line without a full stop."""
+    if verdict.decision == "inconclusive":
+        if verdict.likelihood_ratio is None:
+            return "Inconclusive: a photo is too poor for any error rate that was measured"
+        return f"Inconclusive: {_alike(verdict.fmr)}, and the limit is {one_in(verdict.target_fmr)}"
+    look = strength(verdict)
+    said = HEADLINES[verdict.decision] + ("" if look == "strong" else f", {look} evidence")
+    only = "only " if look == "strong" else ""
+    if verdict.decision == "same":
+        return f"{said}: {_alike(verdict.fmr, only)}"
+    return f"{said}: {_unlike(verdict.fnmr, only)}"
+
+
+def _alike(fmr: Rate, only: str = "") -> str:
+    if fmr.errors == 0:
+        return f"none of {large(fmr.trials)} pairs of strangers look this alike"
+    return f"{only}{_share(fmr.value)} pairs of strangers look this alike"
+
+
+def _unlike(fnmr: Rate, only: str = "") -> str:
+    if fnmr.errors == 0:
+        return f"none of {large(fnmr.trials)} pairs of photos of one person look this different"
+    return f"{only}{_share(fnmr.value)} pairs of photos of one person look this different"
+
+
+def _share(rate: float) -> str:
+    return f"{one_in(rate)} of" if rate > 0.2 else one_in(rate)
+
+
+def chance(rate: Rate) -> str:
+    """The chance of a false match with its 95% interval."""
+    if rate.value > 0.2:
+        return percent(rate.value)
+    if rate.value <= 0:
+        return f"at most {one_in(rate.high)}"
+    value, low, high = chances(rate)
+    span = f"{low} to {high}" if rate.low > 0 else f"up to {high}"
+    return f"{value} (95% interval: {span})"
 
 
 def verdict_reasons(
@@ -56,8 +253,14 @@ def verdict_reasons(
             f"At quality {quality:.2f} strangers look alike more often, so the threshold was "
             f"raised from {limit.threshold:.3f}."
         )
-    reasons.append(_count(verdict.fmr, "stranger pairs score this high or higher"))
-    reasons.append(_count(verdict.fnmr, "pairs of one person score lower than this"))
+    reasons += [strangers(verdict.fmr), one_person(verdict.fnmr)]
+    if verdict.likelihood_ratio is not None:
+        reasons.append(likelihood(verdict.likelihood_ratio))
+    if verdict.posterior is not None and verdict.prior is not None:
+        reasons.append(
+            f"Probability that it is one person: {percent(verdict.posterior)}, if it was "
+            f"{one_in(verdict.prior)} before looking."
+        )
     if not verdict.supported:
         origin = "extrapolated from the tail" if limit.extrapolated else "a rough estimate"
         if limit.threshold > 1 >= verdict.score:
@@ -68,65 +271,14 @@ def verdict_reasons(
     return tuple(reasons)
 
 
-def calibration_warnings(calibration: Calibration) -> tuple[str, ...]:
-    """What a reader of this calibration should beware of."""
-    found = []
-    parts, summary = calibration.parts, calibration.summary
-    if parts.people == 0:
-        found.append(
-            "Whose pairs these are is unknown: intervals take all pairs for independent and are "
-            "too narrow."
-        )
-    if summary.d_prime.value <= 0:
-        found.append(
-            "Pairs of one person score no higher than strangers. Are these distances? Then negate "
-            "them."
-        )
-    if parts.largest_share > 0.2:
-        found.append(
-            f"{parts.largest_share:.0%} of all same-person pairs are of one person; false "
-            "non-match rates mostly describe that person, and their intervals are wide."
-        )
-    lacking = [target for target in calibration.targets if not target.supported]
-    if lacking:
-        names = ", ".join(one_in(target.target_fmr) for target in lacking)
-        found.append(f"Too few people to measure a false-match rate of {names}.")
-    found += _gaussian_tails(calibration)
-    if parts.likelihood.cllr >= 1:
-        found.append("The likelihood ratio tells less than a coin on the held-out half.")
-    return tuple(found)
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """``1 photo``, ``3 photos``."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
-def _gaussian_tails(calibration: Calibration) -> list[str]:
-    """Where mean and spread alone would mislead most, for each kind of error."""
-    summary = calibration.summary
-    kinds = (
-        ("strangers match", "fmr", summary.impostor, -1),
-        ("photos of one person fail", "fnmr", summary.genuine, 1),
-    )
-    found = []
-    for what, name, spread, side in kinds:
-        misses = []
-        for target in calibration.targets:
-            rate: Rate = getattr(target, name)
-            offset = (target.threshold - spread.mean) / max(spread.std, 1e-12)
-            guess = float(ndtr(side * offset))
-            # Only what the interval rules out counts as a miss, by its nearer end.
-            if target.supported and guess > 0 and not rate.low <= guess <= rate.high:
-                near = rate.low if rate.low > guess else rate.high
-                misses.append((max(near / guess, guess / near), target, rate.value / guess))
-        times, target, ratio = max(misses, key=lambda miss: miss[0], default=(1.0, None, 1.0))
-        if target is not None and times > DISAGREES:
-            often = f"{ratio:,.0f}" if ratio > 10 else f"{ratio:.2g}"
-            found.append(
-                f"The tails are not Gaussian: at {target.threshold:.3f} {what} {often} times as "
-                "often as mean and spread would say. Use the measured rates, not d'."
-            )
-    return found
-
-
-def _count(rate: Rate, what: str) -> str:
-    return (
-        f"{rate.errors:,} of {rate.trials:,} {what} "
-        f"({rate.value:.2g}; 95% interval {rate.low:.2g} to {rate.high:.2g})."
-    )
+def size(number_of_bytes: int) -> str:
+    """Bytes as ``20 MB``."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number_of_bytes >= factor:
+            return f"{rounded(number_of_bytes / factor)} {unit}"
+    return plural(number_of_bytes, "byte")

@@ -11,20 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app import text
 from app.cli import exit_codes
 from app.settings import Settings
+from model import wording
 from model.errors import BadImage, IndexUnavailable, SeveralFaces, UnknownPerson
 
 if TYPE_CHECKING:
-    from app.usecases.results import Verification
+    from app.usecases.results import ChoiceNeeded
     from index.gallery import Gallery
     from index.types import Erased, Person
-    from model.types import Rate
 
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
     """Compare two photo files."""
+    from app.usecases.results import ChoiceNeeded
+
     settings.prepare()
     # Before the model is loaded, for a wrong path is the commonest mistake.
     first, second = _read(options.first, settings), _read(options.second, settings)
@@ -38,7 +39,7 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
             face_b=options.face_b,
         )
         model = service.context.bundle.name
-    if result.choice_needed:
+    if isinstance(result, ChoiceNeeded):
         from app.web.schemas import serializers
 
         if not options.json:
@@ -55,19 +56,17 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
         )
     else:
         verdict = result.verdict
-        words = {"same": "SAME PERSON", "different": "DIFFERENT PEOPLE"}
-        print(words.get(verdict.decision, "INCONCLUSIVE"))
+        print(f"{wording.headline(verdict)}.")
+        if result.same_file:
+            print(f"  {wording.SAME_FILE}")
         for reason in verdict.reasons:
             print(f"  {reason}")
         print(
             f"  score {verdict.score:.4f}, threshold {verdict.threshold:.4f} "
             f"for a false-match rate of {verdict.target_fmr:g}"
         )
-        for name, photo, number in (
-            (options.first, result.photo_a, result.face_a),
-            (options.second, result.photo_b, result.face_b),
-        ):
-            for reason in photo.faces[number - 1].quality.reasons:
+        for name, face in ((options.first, result.face_a), (options.second, result.face_b)):
+            for reason in face.quality.reasons:
                 print(f"  {name.name}: {reason.message}")
     return exit_codes.OF_DECISION[result.verdict.decision]
 
@@ -87,9 +86,9 @@ def search(settings: Settings, options: argparse.Namespace) -> int:
         )
     else:
         print(
-            f"Searched among {text.plural(result.gallery_size, 'person', 'people')}. The threshold "
-            f"{result.threshold:.4f} is set so that a stranger passes for one of them with a "
-            f"chance of at most {text.one_in(result.target_fpir)}."
+            f"Searched among {wording.plural(result.gallery_size, 'person', 'people')}. The "
+            f"threshold {result.threshold:.4f} is set so that a stranger passes for one of them "
+            f"with a chance of at most {wording.one_in(result.target_fpir)}."
         )
         if not result.supported:
             print("The calibration is too small to measure this threshold.")
@@ -101,7 +100,7 @@ def search(settings: Settings, options: argparse.Namespace) -> int:
                 mark = "*" if each.known else " "
                 print(
                     f"  {mark} {each.match.name}  score {each.match.score:.4f}, chance for a "
-                    f"stranger {_in_words(each.false_match_chance)}"
+                    f"stranger {wording.chance(each.false_match_chance)}"
                 )
         if any(found.candidates for found in result.faces):
             print("Chance for a stranger: that someone who is not in the gallery finds anyone in "
@@ -158,8 +157,8 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
                      "thumbnails": erased.thumbnails, "complete": erased.complete})  # fmt: skip
     else:
         photos, thumbnails = (
-            text.plural(erased.photos, "photo"),
-            text.plural(erased.thumbnails, "thumbnail"),
+            wording.plural(erased.photos, "photo"),
+            wording.plural(erased.thumbnails, "thumbnail"),
         )
         print(f"Erased {person.name}: {photos}, {thumbnails}.")
         if not erased.complete:
@@ -212,7 +211,7 @@ def _read(path: Path, settings: Settings) -> bytes:
         raise BadImage(f"{str(path)!r} cannot be read: {error.strerror}.") from error
 
 
-def _list_pairs(result: Verification) -> None:
+def _list_pairs(result: ChoiceNeeded) -> None:
     for pair in result.pairs:
         print(
             f"  --face-a {pair.face_a} --face-b {pair.face_b}: {pair.verdict.decision}, "
@@ -224,7 +223,7 @@ def _confirm(person: Person, options: argparse.Namespace) -> None:
     if options.json or not sys.stdin.isatty():
         raise exit_codes.WrongUsage("Nothing was erased. Add --yes to erase without being asked.")
     answer = input(
-        f"Erase {person.name} and {text.plural(person.photos, 'photo')} for good? [y/N] "
+        f"Erase {person.name} and {wording.plural(person.photos, 'photo')} for good? [y/N] "
     )
     if answer.strip().lower() != "y":
         raise exit_codes.WrongUsage("Nothing was erased.")
@@ -232,12 +231,3 @@ def _confirm(person: Person, options: argparse.Namespace) -> None:
 
 def _print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def _in_words(rate: Rate) -> str:
-    """A chance with its 95% interval; where no error was seen, only what it is at most."""
-    if rate.value <= 0:
-        return f"at most {text.one_in(rate.high)} (95% interval; no stranger scored so high)"
-    value, low, high = text.chances(rate)
-    span = f"{low} to {high}" if rate.low > 0 else f"up to {high}"
-    return f"{value} (95% interval: {span})"

@@ -3,6 +3,3 @@
 from __future__ import annotations
 
 from app.ui import private_folder  # noqa: F401  (first: it decides where Gradio keeps files)
-from app.ui.page import build, mount
-
-__all__ = ["build", "mount"]

@@ -8,25 +8,26 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
+from markupsafe import Markup
 
 from app.service import FaceService
 from app.settings import Settings
 from app.ui import login, private_folder, theme
+from app.ui.cards import markup
 from app.ui.downloads import Downloads
+from app.ui.face_images import FaceImages
 from app.ui.gradio_patches import PageMount, keep_nothing, never, stay_offline
-from app.ui.tabs import enroll, gallery, model, search, verify
+from app.ui.head import Header, show_by_scope
+from app.ui.navigation import Navigation
+from app.ui.tabs.enroll import EnrollTab
+from app.ui.tabs.gallery import GalleryTab
+from app.ui.tabs.model import ModelTab
+from app.ui.tabs.search import SearchTab
+from app.ui.tabs.verify import VerifyTab
 from app.web.dependencies import AppState
 
-_HEADER = """
-<header class="fv-head"><h1>Face verification</h1>
-<p>Every answer carries a measured error rate. Photos are looked at in memory and not stored;
-enrolling keeps {kept}.</p></header>
-"""
-
-_LOGIN = (
-    f"<style>{(theme.STATIC / 'login.css').read_text(encoding='utf-8')}</style>"
-    "<strong role='heading' aria-level='1'>Face verification</strong><br>"
-    "User is the name of your key, password the key itself."
+_LOGIN = markup.render(
+    "login.html", style=Markup((theme.STATIC / "login.css").read_text(encoding="utf-8"))
 )
 
 
@@ -38,7 +39,7 @@ def build(
     Args:
         service: Answers everything.
         settings: Limits and defaults.
-        downloads: Where exports are offered; its router must be in the web app.
+        downloads: Where exports and reports are offered; its router must be in the web app.
     """
     stay_offline()
     keep_nothing()
@@ -46,19 +47,7 @@ def build(
     with gr.Blocks(
         title=theme.TITLE, analytics_enabled=False, delete_cache=(60, 600), fill_width=False
     ) as page:
-        kept = "face vectors" + (" and thumbnails" if settings.keep_thumbnails else "")
-        gr.HTML(_HEADER.format(kept=kept), apply_default_css=False, js_on_load=None)
-        with gr.Tabs():
-            with gr.Tab("Verify", id="verify"):
-                verify.tab(service, settings)
-            with gr.Tab("Enroll", id="enroll"):
-                enroll.tab(service, settings)
-            with gr.Tab("Search", id="search"):
-                search.tab(service, settings)
-            with gr.Tab("Gallery", id="gallery") as gallery_tab:
-                gallery.tab(page, gallery_tab, service, downloads)
-            with gr.Tab("Model", id="model") as model_tab:
-                model.tab(page, model_tab, service, settings)
+        _tabs(page, service, settings, downloads)
         # Comes with the first events Gradio hands out: from now on a click is heard.
         page.load(fn=None, js="() => { document.body.dataset.ready = 'yes'; }")
     # Only once this is set does Gradio check that a file it is told of was uploaded, and mounting
@@ -70,6 +59,26 @@ def build(
     return page
 
 
+def _tabs(
+    page: gr.Blocks, service: FaceService, settings: Settings, downloads: Downloads
+) -> None:  # fmt: skip
+    """The head of the page and its tabs, each an object of its own."""
+    Header(page, service, settings)
+    with gr.Tabs() as tabs:
+        with gr.Tab("Verify", id="verify"):
+            VerifyTab(service, settings, downloads)
+        with gr.Tab("Enroll", id="enroll") as enroll_tab:
+            enroll = EnrollTab(service, settings)
+        with gr.Tab("Search", id="search"):
+            search = SearchTab(service, settings, downloads)
+        with gr.Tab("Gallery", id="gallery") as gallery_tab:
+            gallery = GalleryTab(page, gallery_tab, service, downloads)
+        with gr.Tab("Model", id="model") as model_tab:
+            ModelTab(page, model_tab, service, settings)
+    Navigation(service, settings, tabs, enroll, search, gallery).bind(page)
+    show_by_scope(page, service, enroll_tab)
+
+
 def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/") -> FastAPI:
     """Put the page into a web app, after all its other routes.
 
@@ -77,6 +86,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
     """
     downloads = Downloads(private_folder.FOLDER)
     app.include_router(downloads.router)
+    app.include_router(FaceImages(service).router)
     state: AppState = app.state.shared
     app.include_router(login.router(state), prefix=path.rstrip("/"))
     gr.mount_gradio_app(

@@ -242,7 +242,9 @@ def refused(each: Prepared, finding: Finding) -> PhotoResult:
     message = finding.message
     if status == "poor_quality" and each.face.quality.reasons:
         message = f"{each.upload.name}: {each.face.quality.reasons[0].message}"
-    return PhotoResult(each.upload.name, status, message, None, each.face.quality, details)
+    return PhotoResult(
+        each.upload.name, status, message, None, each.face.quality, details, each.face.crop
+    )
 
 
 def accepted(

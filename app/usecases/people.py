@@ -11,7 +11,10 @@ from app.audit import AuditLog
 from app.auth import LOCAL, KeyStore, Principal, Scope
 from app.context import Context
 from app.usecases import enroll as enroll_photos
+from app.usecases import review as review_gallery
+from app.usecases.progress import Progress
 from app.usecases.results import Enrollment, Upload
+from app.usecases.review import Likeness, Review
 from index import types
 from index.types import Erased, Person, StoredPhoto
 from model.errors import GalleryError, IndexUnavailable, UnknownPerson
@@ -106,6 +109,35 @@ class PeopleService:
         """JPEG of a stored photo's crop, or None when thumbnails are not kept."""
         self.principal.require("read")
         return self.context.gallery.reader.thumbnail(photo_id)
+
+    def face_of(self, person_id: str) -> bytes | None:
+        """JPEG of a person's first photo, or None when thumbnails are not kept."""
+        photos = self.photos(person_id)
+        return self.thumbnail(photos[0].id) if photos else None
+
+    def alike(self, first: str, second: str) -> Likeness:
+        """How alike two entries of the gallery are.
+
+        Raises:
+            UnknownPerson: One of them is not there, or has no photo.
+        """
+        self.principal.require("read")
+        return review_gallery.alike(self.context, first, second)
+
+    def most_alike(self, person_id: str, most: int = 5) -> list[str]:
+        """Ids of the other people who look most like a person, likeliest first."""
+        self.principal.require("read")
+        return review_gallery.most_alike(self.context, person_id, most)
+
+    def odd_photos(self, person_id: str) -> dict[str, float]:
+        """Photos of a person that are unlike the others, by id, with their score."""
+        self.principal.require("read")
+        return review_gallery.odd_photos(self.context, person_id)
+
+    def review(self, progress: Progress | None = None) -> Review:
+        """Possible duplicates and odd photos of the whole gallery, by the calibrated rule."""
+        self.principal.require("read")
+        return review_gallery.review(self.context, progress)
 
     def rename(self, person_id: str, name: str) -> Person:
         """Give a person another name."""

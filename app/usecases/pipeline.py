@@ -89,8 +89,8 @@ class Pipeline(FaceFinder):
         return self._embed([face.crop for face in faces])
 
 
-def candidates(photo: Photo, number: int | None, which: str) -> tuple[DetectedFace, ...]:
-    """The faces that may be meant: all of them, or the one with the given number.
+def meant_faces(photo: Photo, number: int | None, which: str) -> tuple[DetectedFace, ...]:
+    """The faces that may be meant: the candidates, or the one with the given number.
 
     Args:
         photo: The photo.
@@ -100,15 +100,9 @@ def candidates(photo: Photo, number: int | None, which: str) -> tuple[DetectedFa
     Raises:
         NoFace: The photo has no face, or none with that number.
     """
-    if not photo.faces:
-        height, width = photo.image.shape[:2]
-        raise NoFace(
-            f"No face was found in {which} ({width}x{height} pixels). "
-            "Use one in which a face is well visible.",
-            photo=which,
-        )
+    require_face(photo, which)
     if number is None:
-        return photo.faces
+        return photo.candidates
     if not 1 <= number <= len(photo.faces):
         raise NoFace(
             f"There is no face number {number} in {which}; it has {len(photo.faces)}, counted "
@@ -119,14 +113,29 @@ def candidates(photo: Photo, number: int | None, which: str) -> tuple[DetectedFa
     return (photo.faces[number - 1],)
 
 
+def require_face(photo: Photo, which: str) -> None:
+    """Check that a photo has a face.
+
+    Raises:
+        NoFace: It has none.
+    """
+    if not photo.faces:
+        height, width = photo.image.shape[:2]
+        raise NoFace(
+            f"No face was found in {which} ({width}x{height} pixels). "
+            "Use one in which a face is well visible.",
+            photo=which,
+        )
+
+
 def only_face(photo: Photo, number: int | None, which: str) -> DetectedFace:
     """The one face that is meant.
 
     Raises:
         NoFace: There is none.
-        SeveralFaces: There are several and none was chosen.
+        SeveralFaces: There are several candidates and none was chosen.
     """
-    faces = candidates(photo, number, which)
+    faces = meant_faces(photo, number, which)
     if len(faces) > 1:
         raise SeveralFaces(
             f"There are {len(faces)} faces in {which}; say which one is meant by its number.",

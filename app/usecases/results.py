@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from model.faces import detect
 from model.types import Face, Match, Quality, Rate, Verdict
 
 PhotoStatus = Literal[
@@ -51,11 +52,25 @@ class Photo:
 
     Attributes:
         image: uint8 RGB array ``(H, W, 3)``, upright.
-        faces: Largest first; may be empty.
+        faces: Certain ones first, by falling area; may be empty.
     """
 
     image: np.ndarray
     faces: tuple[DetectedFace, ...]
+
+    @property
+    def candidates(self) -> tuple[DetectedFace, ...]:
+        """The faces that could be the one meant, in the order of their numbers.
+
+        Small faces in the background and finds that may be no faces are not among them.
+        """
+        meant = detect.candidates([each.face for each in self.faces], self.image.shape)
+        return tuple(each for each in self.faces if any(each.face is face for face in meant))
+
+    @property
+    def certain(self) -> tuple[DetectedFace, ...]:
+        """Every face that is certain to be one; without any, the candidates."""
+        return tuple(each for each in self.faces if each.face.certain) or self.candidates
 
 
 @dataclass(frozen=True)
@@ -68,30 +83,47 @@ class PairVerdict:
 
 
 @dataclass(frozen=True, eq=False)
-class Verification:
-    """Are the two photos of one person?
+class Compared:
+    """Two faces were compared.
 
     Attributes:
-        verdict: The answer, or None while it is open which faces are meant.
-        face_a: Number of the face compared in the first photo, or None.
-        face_b: Number of the face compared in the second photo, or None.
-        pairs: Every pair of faces that could be meant with its verdict, likeliest first.
-        photo_a: The first photo and its faces.
-        photo_b: The second photo and its faces.
+        verdict: The answer.
+        face_a: The face compared in the first photo.
+        face_b: The face compared in the second photo.
+        photo_a: The first photo and all its faces.
+        photo_b: The second photo and all its faces.
+        same_file: Whether both photos are one and the same picture.
         seconds: Time it took.
     """
 
-    verdict: Verdict | None
-    face_a: int | None
-    face_b: int | None
+    verdict: Verdict
+    face_a: DetectedFace
+    face_b: DetectedFace
+    photo_a: Photo
+    photo_b: Photo
+    same_file: bool
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceNeeded:
+    """Several faces could be meant, so nobody was picked.
+
+    Attributes:
+        pairs: Every pair of faces that could be meant with its verdict, likeliest first.
+        photo_a: The first photo and all its faces.
+        photo_b: The second photo and all its faces.
+        seconds: Time it took.
+    """
+
     pairs: tuple[PairVerdict, ...]
     photo_a: Photo
     photo_b: Photo
     seconds: float
 
-    @property
-    def choice_needed(self) -> bool:
-        return self.verdict is None
+
+Verification = Compared | ChoiceNeeded
+"""Are the two photos of one person?"""
 
 
 @dataclass(frozen=True)
@@ -120,6 +152,7 @@ class PhotoResult:
         photo_id: Its id in the gallery, when accepted.
         quality: Quality of its face, when one was chosen.
         details: Facts for programs: the conflicting person, faces found, override reason.
+        crop: uint8 ``(112, 112, 3)`` of the face that was refused, to show beside the reason.
     """
 
     name: str
@@ -128,6 +161,7 @@ class PhotoResult:
     photo_id: str | None = None
     quality: Quality | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    crop: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def can_override(self) -> bool:

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from app.context import Context
-from app.usecases.pipeline import candidates
+from app.usecases.pipeline import meant_faces, require_face
 from app.usecases.results import Candidate, FaceSearch, Photo, Search
 from model.errors import UnknownPerson
 from model.types import Embedding, Match
@@ -16,7 +16,8 @@ from model.types import Embedding, Match
 def embed(context: Context, image: bytes) -> tuple[Photo, np.ndarray]:
     """The faces of a photo and their unit vectors."""
     photo = context.pipeline.photo(image)
-    return photo, context.pipeline.embed(candidates(photo, None, "the photo"))
+    require_face(photo, "the photo")
+    return photo, context.pipeline.embed(photo.faces)
 
 
 def search(
@@ -32,7 +33,8 @@ def search(
     target = context.settings.target_fpir if target_fpir is None else target_fpir
     calibration = context.need_calibration()
     photo = context.pipeline.photo(image)
-    faces = candidates(photo, face, "the photo")
+    require_face(photo, "the photo")
+    faces = photo.certain if face is None else meant_faces(photo, face, "the photo")
     queries = [
         Embedding(vector, context.bundle.model_id, found.quality.score)
         for found, vector in zip(faces, context.pipeline.embed(faces), strict=True)

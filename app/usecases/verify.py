@@ -8,13 +8,21 @@ import time
 import numpy as np
 
 from app.context import Context
-from app.usecases.pipeline import candidates
+from app.usecases.pipeline import meant_faces
 from app.usecases.progress import Progress, stop_if_asked
-from app.usecases.results import DetectedFace, Evidence, PairVerdict, Photo, Verification
+from app.usecases.results import (
+    ChoiceNeeded,
+    Compared,
+    DetectedFace,
+    Evidence,
+    PairVerdict,
+    Photo,
+    Verification,
+)
 from model.errors import BadImage
 
 PATCH = 28
-STRIDE = 8
+STRIDE = 14
 BATCH = 16
 
 
@@ -32,18 +40,21 @@ def verify(
     started = time.perf_counter()
     first, second = "the first photo", "the second photo"
     photo_a, photo_b = _photo(context, image_a, first), _photo(context, image_b, second)
-    faces_a = candidates(photo_a, face_a, first)
-    faces_b = candidates(photo_b, face_b, second)
+    faces_a = meant_faces(photo_a, face_a, first)
+    faces_b = meant_faces(photo_b, face_b, second)
     pairs = compare(context, faces_a, faces_b, target_fmr=target_fmr, prior=prior)
-    only = pairs[0] if len(pairs) == 1 else None
-    return Verification(
-        verdict=only.verdict if only else None,
-        face_a=only.face_a if only else face_a,
-        face_b=only.face_b if only else face_b,
-        pairs=pairs,
+    seconds = time.perf_counter() - started
+    if len(pairs) > 1:
+        return ChoiceNeeded(pairs, photo_a, photo_b, seconds)
+    return Compared(
+        verdict=pairs[0].verdict,
+        face_a=faces_a[0],
+        face_b=faces_b[0],
         photo_a=photo_a,
         photo_b=photo_b,
-        seconds=time.perf_counter() - started,
+        same_file=faces_a[0].number == faces_b[0].number
+        and (image_a == image_b or np.array_equal(photo_a.image, photo_b.image)),
+        seconds=seconds,
     )
 
 

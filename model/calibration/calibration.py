@@ -30,9 +30,10 @@ from model.calibration.kinds import Copies
 from model.calibration.pairs.scores import Progress
 from model.calibration.rates import Rates
 from model.calibration.types import Parts
+from model.calibration.warnings import calibration_warnings
 from model.errors import BundleMismatch, CalibrationError
 from model.types import Decision, Verdict
-from model.wording import calibration_warnings, verdict_reasons
+from model.wording import verdict_reasons
 
 FORMAT = 1
 CODE_VERSION = "5"

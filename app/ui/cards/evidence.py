@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from markupsafe import Markup
 from PIL import Image
 
-from app import text
 from app.ui.cards import markup
 from app.usecases.results import Evidence
+from model import wording
 
 BANDS = (("the forehead", 0, 38), ("the eyes", 38, 62), ("the nose and cheeks", 62, 82),
          ("the mouth and chin", 82, 112))  # fmt: skip
@@ -17,7 +18,7 @@ _FOR = np.array([235, 105, 20], np.float32)
 _AGAINST = np.array([40, 110, 230], np.float32)
 
 
-def card(crop_a: np.ndarray, crop_b: np.ndarray, evidence: Evidence) -> str:
+def card(crop_a: np.ndarray, crop_b: np.ndarray, evidence: Evidence) -> Markup:
     """Both crops with their occlusion maps.
 
     Args:
@@ -26,22 +27,14 @@ def card(crop_a: np.ndarray, crop_b: np.ndarray, evidence: Evidence) -> str:
         evidence: How far the score falls when each region is covered.
     """
     top = max(float(np.abs(each).max()) for each in (evidence.map_a, evidence.map_b)) or 1.0
-    figures = "".join(
-        f'<figure><img src="{markup.encoded(_painted(crop, drops / top))}" width="224" '
-        f'height="224" alt="{caption}: {describe(drops)}"><figcaption>{caption}: {describe(drops)}.'
-        "</figcaption></figure>"
+    figures = [
+        (caption, describe(drops), markup.encoded(_painted(crop, drops / top)))
         for caption, crop, drops in (
             ("First photo", crop_a, evidence.map_a),
             ("Second photo", crop_b, evidence.map_b),
         )
-    )
-    return (
-        '<section class="fv-card" aria-label="What the score rests on">'
-        "<h3>What the score rests on</h3>"
-        "<p>Each region was covered in turn. Orange: the score falls, so the region speaks for "
-        "one person. Blue: the score rises, so it speaks against.</p>"
-        f'<div class="fv-maps">{figures}</div></section>'
-    )
+    ]
+    return markup.render("regions.html", figures=figures)
 
 
 def describe(drops: np.ndarray) -> str:
@@ -52,7 +45,10 @@ def describe(drops: np.ndarray) -> str:
         return "no region speaks for one person"
     shares = sorted(((float(falls[a:b].sum()) / total, name) for name, a, b in BANDS), reverse=True)
     first, second = shares[:2]
-    return f"{text.percent(first[0])} rests on {first[1]}, {text.percent(second[0])} on {second[1]}"
+    return (
+        f"{wording.percent(first[0])} rests on {first[1]}, {wording.percent(second[0])} on "
+        f"{second[1]}"
+    )
 
 
 def _painted(crop: np.ndarray, strength: np.ndarray) -> Image.Image:

@@ -1,56 +1,124 @@
-"""Faces as HTML: photos with numbered boxes, crops, what their quality is."""
+"""A photo with its faces in boxes that can be clicked, names and numbers on them."""
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from app import text
-from app.ui.cards.markup import picture
+from markupsafe import Markup
+
+from app.ui.cards.markup import picture, render
 from app.usecases.results import DetectedFace, Photo
-from model.types import Quality
+from model import wording
+
+TAG = 0.042
+"""Height of a label, as a share of the picture's longer side."""
+
+LETTER = 0.56
+"""Width of a letter, as a share of its height."""
 
 
-def boxed(caption: str, photo: Photo, longest: int = 640) -> str:
-    """A photo with its faces in numbered boxes."""
+@dataclass(frozen=True)
+class Box:
+    """One face in the drawing, in pixels of the photo and within it.
+
+    Attributes:
+        number: The face's number.
+        label: What stands on the box.
+        title: The same in words, for screen readers.
+        look: ``sure``, or ``doubt`` for a face in the background or a find that may be none.
+        left: Of the box; so ``top``, ``width`` and ``height``.
+        tag_left: Of the label; so ``tag_top`` and ``tag_width``.
+    """
+
+    number: int
+    label: str
+    title: str
+    look: str
+    left: float
+    top: float
+    width: float
+    height: float
+    tag_left: float
+    tag_top: float
+    tag_width: float
+
+
+def boxed(
+    caption: str,
+    photo: Photo,
+    *,
+    names: Mapping[int, str] | None = None,
+    act: str = "",
+    longest: int = 900,
+    data: Mapping[str, str] | None = None,
+) -> Markup:
+    """A photo with its faces in labelled boxes.
+
+    Args:
+        caption: What the photo is.
+        photo: The photo.
+        names: Label by number of a face; without it the number itself.
+        act: What a click on a box asks for; a box cannot be clicked without.
+        longest: Longer side of the picture sent, in pixels.
+        data: Facts that go with a click.
+    """
     height, width = photo.image.shape[:2]
-    size = max(width, height)
-    boxes = []
-    for face in photo.faces:
-        left, top, right, bottom = face.face.box
-        tag = size * 0.055
-        label_top = top if top - tag < 0 else top - tag
-        boxes.append(
-            f'<rect class="fv-box" x="{left:.0f}" y="{top:.0f}" width="{right - left:.0f}" '
-            f'height="{bottom - top:.0f}" stroke-width="{size / 160:.1f}"/>'
-            f'<rect class="fv-box-tag" x="{left:.0f}" y="{label_top:.0f}" '
-            f'width="{tag * (0.5 + 0.5 * len(str(face.number))):.0f}" height="{tag:.0f}"/>'
-            f'<text class="fv-box-number" x="{left + tag * 0.22:.0f}" '
-            f'y="{label_top + tag * 0.8:.0f}" font-size="{tag * 0.85:.0f}">{face.number}</text>'
-        )
-    found = text.plural(len(photo.faces), "face")
-    return (
-        f'<figure class="fv-photo"><svg viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(caption)}: {found}, numbered from the largest">'
-        f'<image href="{picture(photo.image, longest=longest)}" width="{width}" '
-        f'height="{height}" preserveAspectRatio="none"/>{"".join(boxes)}</svg>'
-        f"<figcaption>{escape(caption)}: {found}</figcaption></figure>"
+    sure = {each.number for each in photo.certain} & {each.number for each in photo.candidates}
+    if names is not None:
+        sure = {each.number for each in photo.certain}
+    tag = max(width, height) * TAG
+    boxes = [
+        _box(each, (names or {}).get(each.number, str(each.number)), each.number in sure,
+             width, height, tag)
+        for each in photo.faces
+    ]  # fmt: skip
+    return render(
+        "boxed.html",
+        caption=caption, boxes=boxes, width=width, height=height, tag=tag, act=act,
+        data=dict(data or {}), image=picture(photo.image, longest=longest),
+        found=wording.plural(len(photo.faces), "face"), stroke=max(width, height) / 220,
+    )  # fmt: skip
+
+
+def _box(
+    found: DetectedFace, label: str, sure: bool, width: int, height: int, tag: float
+) -> Box:  # fmt: skip
+    """The box clipped to the picture, its label above it or inside, never outside the picture."""
+    left, top, right, bottom = found.face.box
+    left, right = max(0.0, left), min(float(width), right)
+    top, bottom = max(0.0, top), min(float(height), bottom)
+    tag_width = min(float(width), tag * (0.5 + LETTER * len(label)))
+    return Box(
+        number=found.number,
+        label=label,
+        title=label if sure else f"{label}, {describe(found)}",
+        look="sure" if sure else "doubt",
+        left=left,
+        top=top,
+        width=max(1.0, right - left),
+        height=max(1.0, bottom - top),
+        tag_left=min(max(0.0, left), width - tag_width),
+        tag_top=top - tag if top >= tag else top,
+        tag_width=tag_width,
     )
 
 
-def crop(face: DetectedFace, label: str) -> str:
-    """The aligned face, as the network sees it."""
-    return (
-        f'<img class="fv-crop" src="{picture(face.crop, longest=112, quality=90)}" '
-        f'width="112" height="112" alt="{escape(label)}">'
-    )
+def describe(found: DetectedFace) -> str:
+    """Why a face is not taken for the one meant."""
+    return "a face in the background" if found.face.certain else "possibly also a face"
 
 
-def quality_list(quality: Quality) -> str:
-    """What is wrong with a face and what to do about it, or that nothing is."""
-    if not quality.reasons:
-        return '<p class="fv-good">Good photo: nothing to complain about.</p>'
-    items = []
-    for reason in quality.reasons:
-        problem, stop, remedy = reason.message.partition(". ")
-        items.append(f"<li><strong>{escape(problem + stop)}</strong>{escape(remedy)}</li>")
-    return f'<ul class="fv-reasons">{"".join(items)}</ul>'
+def others(photo: Photo) -> str:
+    """A sentence about the faces that were not taken into account; empty without any."""
+    shown = {each.number for each in photo.candidates}
+    rest = [each for each in photo.faces if each.number not in shown]
+    behind = sum(each.face.certain for each in rest)
+    doubtful = len(rest) - behind
+    parts = []
+    if behind:
+        parts.append(wording.plural(behind, "small face in the background",
+                                    "small faces in the background"))  # fmt: skip
+    if doubtful:
+        parts.append(f"{wording.plural(doubtful, 'spot')} that may also be a face")
+    return f"Not taken into account: {' and '.join(parts)}." if parts else ""

@@ -1,14 +1,21 @@
-"""Results as HTML cards. Every word that came from outside is escaped here and nowhere else."""
+"""Results as HTML, by Jinja2 templates that escape every word from outside."""
 
 from __future__ import annotations
 
 import base64
 import io
+import time
 from collections.abc import Iterable, Sequence
-from html import escape
+from pathlib import Path
 
+import jinja2
 import numpy as np
+from markupsafe import Markup
 from PIL import Image
+
+from model import wording
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
 
 ICONS: dict[str, str] = {
     "same": "M5 12.5l4.5 4.5L19 7.5",
@@ -17,14 +24,6 @@ ICONS: dict[str, str] = {
     "warning": "M12 7.5v5.5M12 16.6v.1",
     "info": "M12 11v5.5M12 7.4v.1",
 }
-
-
-def icon(name: str) -> str:
-    """A round badge with a sign in it; decoration beside words that say the same."""
-    return (
-        f'<svg class="fv-icon fv-{name}" viewBox="0 0 24 24" aria-hidden="true">'
-        f'<circle cx="12" cy="12" r="11"/><path d="{ICONS[name]}"/></svg>'
-    )
 
 
 def picture(image: np.ndarray, *, longest: int, quality: int = 82) -> str:
@@ -46,34 +45,75 @@ def data_address(encoded: bytes, kind: str = "jpeg") -> str:
     return f"data:image/{kind};base64," + base64.b64encode(encoded).decode()
 
 
-def message(kind: str, title: str, body: str = "") -> str:
+def day(seconds: float) -> str:
+    """Seconds since the epoch as a date, or a dash."""
+    return time.strftime("%Y-%m-%d", time.localtime(seconds)) if seconds else "–"
+
+
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    made.globals |= {
+        "wording": wording, "ICONS": ICONS, "picture": picture, "data_address": data_address,
+        "day": day,
+    }  # fmt: skip
+    return made
+
+
+_JINJA = _environment()
+
+
+def render(template: str, **values: object) -> Markup:
+    """A template of the page with its values; whatever is no ``Markup`` is escaped."""
+    return Markup(_JINJA.get_template(template).render(**values))
+
+
+def _macro(name: str, *values: object, **options: object) -> Markup:
+    return Markup(getattr(_JINJA.get_template("macros.html").module, name)(*values, **options))
+
+
+def icon(name: str) -> Markup:
+    """A round badge with a sign in it; decoration beside words that say the same."""
+    return _macro("icon", name)
+
+
+def chip(kind: str, words: str) -> Markup:
+    """A short word in its colour, with its sign."""
+    return _macro("chip", kind, words)
+
+
+def message(kind: str, title: str, body: str = "") -> Markup:
     """A notice: ``info`` or ``warning``. Title and body are plain text."""
-    role = "alert" if kind == "warning" else "status"
-    words = f"<p>{escape(body)}</p>" if body else ""
-    return (
-        f'<div class="fv-card fv-notice fv-{kind}" role="{role}">{icon(kind)}'
-        f"<div><p><strong>{escape(title)}</strong></p>{words}</div></div>"
+    return _macro("message", kind, title, body)
+
+
+def thumbnail(jpeg: bytes | None, label: str) -> Markup:
+    """A stored thumbnail, or an empty place of the same size."""
+    return _macro("thumbnail", jpeg, label)
+
+
+def placeholder(words: str) -> Markup:
+    """What stands where a result will appear."""
+    return Markup('<div class="fv-empty">{}</div>').format(words)
+
+
+def live(content: str) -> Markup:
+    """A result, ready markup, that screen readers announce when it changes."""
+    return Markup('<div class="fv-stack" role="status" aria-live="polite">{}</div>').format(
+        Markup(content)
     )
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> str:
-    """A table of plain text cells, scrollable on a phone."""
-    return raw_table(headings, [[escape(cell) for cell in row] for row in rows], label)
+def progress_bar(stage: str, done: int, total: int) -> Markup:
+    """How far long work is."""
+    return live(_macro("progress_bar", stage, done, total))
 
 
-def raw_table(headings: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> str:
-    """A table of ready markup; on a phone each row becomes a small list with its headings."""
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-label="{escape(heading)}">{cell}</td>'
-            for heading, cell in zip(headings, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="fv-scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
-        f'<table class="fv-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> Markup:
+    """A table, scrollable; on a phone each row becomes a small list with its headings."""
+    return _macro("table", headings, list(rows), label)

@@ -6,9 +6,11 @@ words carry everything the colours do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 WIDTH, HEIGHT = 520, 236
 LEFT, RIGHT = 14, WIDTH - 14
@@ -43,7 +45,7 @@ def distributions(
     threshold: float | None = None,
     reject_below: float | None = None,
     title: str = "How alike pairs of photos look",
-) -> str:
+) -> Markup:
     """The picture, with whatever marks are given.
 
     Args:
@@ -86,13 +88,13 @@ def distributions(
         side = "start" if place < 0.2 else "end" if place > 0.8 else "middle"
         parts.append(_mark(across(score), "fv-score", 15, f"this pair {score:.2f}", side))
         parts.append(f'<circle class="fv-score-dot" cx="{across(score):.1f}" cy="{FLOOR}" r="5"/>')
-    return (
+    return Markup(
         f'<svg class="fv-plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{_describe(curves, title, score, threshold)}">{"".join(parts)}</svg>'
     )
 
 
-LEGEND = (
+LEGEND = Markup(
     '<p class="fv-legend" aria-hidden="true">'
     '<span><i class="fv-swatch fv-impostor"></i>pairs of strangers</span>'
     '<span><i class="fv-swatch fv-genuine"></i>pairs of one person</span></p>'
@@ -109,7 +111,7 @@ def _range(curves: Curves, marks: list[float]) -> tuple[float, float]:
     return max(-1.0, min(ends) - 0.04), min(1.02, max(ends) + 0.04)
 
 
-def _ticks(low: float, high: float, across) -> str:
+def _ticks(low: float, high: float, across: Callable[[float], float]) -> str:
     parts = [f'<line class="fv-axis" x1="{LEFT}" x2="{RIGHT}" y1="{FLOOR}" y2="{FLOOR}"/>']
     for tick in np.arange(-1, 1.001, 0.2):
         if low <= tick <= high:
@@ -139,7 +141,7 @@ def _mark(at: float, kind: str, row: int, label: str, anchor: str) -> str:
     )
 
 
-def _d_prime(curves: Curves, across) -> str:
+def _d_prime(curves: Curves, across: Callable[[float], float]) -> str:
     left, right = sorted((across(curves.impostor_mean), across(curves.genuine_mean)))
     y = FLOOR + 50
     label = f"d′ = {curves.d_prime:.2f}"

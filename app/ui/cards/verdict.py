@@ -2,110 +2,96 @@
 
 from __future__ import annotations
 
-from html import escape
+from markupsafe import Markup
 
-from app import text
 from app.ui.cards import plots
-from app.ui.cards.faces import boxed, crop, quality_list
-from app.ui.cards.markup import icon, raw_table
-from app.usecases.results import DetectedFace, Verification
+from app.ui.cards.faces import boxed, others
+from app.ui.cards.markup import chip, render, table
+from app.usecases.results import ChoiceNeeded, Compared
+from model import wording
 from model.types import Verdict
 
+SIDES = ("First photo", "Second photo")
 
-def verdict_card(result: Verification, curves: plots.Curves | None) -> str:
-    """The answer to one verification."""
+OTHER_PHOTOS = (
+    "Use other photos: from the front, evenly lit, the face at least 100 pixels wide.",
+    "Or accept more strangers: choose a less strict limit above.",
+)
+
+
+def verdict_card(result: Compared, curves: plots.Curves | None, *, report: bool = True) -> Markup:
+    """The answer to one verification.
+
+    Args:
+        result: The answer.
+        curves: The calibration's distributions to draw, if any.
+        report: Whether to offer a report.
+    """
     verdict = result.verdict
-    assert verdict is not None
-    decision = verdict.decision
-    face_a = result.photo_a.faces[result.face_a - 1]
-    face_b = result.photo_b.faces[result.face_b - 1]
-    drawing = ""
-    if curves is not None:
-        drawing = plots.LEGEND + plots.distributions(
-            curves,
-            score=verdict.score,
-            threshold=verdict.threshold,
-            reject_below=verdict.reject_below,
-        )
-    return (
-        f'<section class="fv-card fv-verdict fv-{decision}" aria-label="Verdict">'
-        f"<header>{icon(decision)}<div><h2>{text.HEADLINES[decision]}</h2>"
-        f"<p>{escape(verdict.reasons[0])}</p></div></header>"
-        f'<div class="fv-columns"><div class="fv-evidence">{drawing}</div>'
-        f"<div>{_facts(verdict)}</div></div>"
-        f"{_sentences(verdict)}"
-        f'<div class="fv-pair">{_compared("First photo", face_a)}'
-        f"{_compared('Second photo', face_b)}</div>"
-        f"<footer>Took {result.seconds:.1f} s · model {escape(verdict.model_id[:12])} · "
-        f"calibration {escape(verdict.calibration_id[:12])}</footer></section>"
+    photos = (result.photo_a, result.photo_b)
+    return render(
+        "verdict.html",
+        result=result,
+        verdict=verdict,
+        strength="weak" if result.same_file else wording.strength(verdict),
+        advice=advice(result),
+        sides=list(zip(SIDES, (result.face_a, result.face_b), photos, strict=True)),
+        drawings={
+            caption: boxed(caption, photo, act="choose", data={"side": str(side)})
+            for side, (caption, photo) in enumerate(zip(SIDES, photos, strict=True))
+            if len(photo.faces) > 1
+        },
+        drawing=drawing(verdict, curves),
+        others=others,
+        report=report,
     )
 
 
-def choice_card(result: Verification) -> str:
-    """Several faces: both photos with numbered boxes, and every pair's verdict."""
+def advice(result: Compared) -> list[str]:
+    """What to do about an inconclusive verdict; empty for any other."""
+    if result.verdict.decision != "inconclusive":
+        return []
+    lines = [
+        f"{caption}: {reason.message}"
+        for caption, face in zip(SIDES, (result.face_a, result.face_b), strict=True)
+        for reason in face.quality.reasons
+    ]
+    return lines or list(OTHER_PHOTOS)
+
+
+def drawing(verdict: Verdict, curves: plots.Curves | None) -> Markup:
+    """Where the score lies among the calibration's pairs."""
+    if curves is None:
+        return Markup("")
+    # A poor photo is inconclusive at any score: then no band says "same".
+    banded = verdict.likelihood_ratio is not None
+    return plots.LEGEND + plots.distributions(
+        curves,
+        score=verdict.score,
+        threshold=verdict.threshold if banded else None,
+        reject_below=verdict.reject_below if banded else None,
+    )
+
+
+def choice_card(result: ChoiceNeeded) -> Markup:
+    """Several faces: both photos with clickable boxes, and every pair's verdict."""
     rows = [
         (
             str(pair.face_a),
             str(pair.face_b),
-            f'<span class="fv-chip fv-{pair.verdict.decision}">{icon(pair.verdict.decision)}'
-            f"{text.HEADLINES[pair.verdict.decision]}</span>",
-            f"{pair.verdict.score:.2f}",
-            _short(pair.verdict),
+            chip(pair.verdict.decision, wording.HEADLINES[pair.verdict.decision]),
+            wording.chances(pair.verdict.fmr)[0],
         )
         for pair in result.pairs
     ]
-    headings = ("First photo", "Second photo", "Verdict", "Score", "Strangers this alike")
-    return (
-        '<section class="fv-card" aria-label="Choose the faces">'
-        f"<header>{icon('info')}<div><h2>Which faces do you mean?</h2>"
-        "<p>There are several faces, so nobody was picked. Choose by number above; every pair is "
-        "listed here.</p></div></header>"
-        f'<div class="fv-pair">{boxed("First photo", result.photo_a)}'
-        f"{boxed('Second photo', result.photo_b)}</div>"
-        f"{raw_table(headings, rows, 'Every pair of faces')}</section>"
-    )
-
-
-def _facts(verdict: Verdict) -> str:
-    facts = [
-        ("Strangers", text.strangers(verdict.fmr)),
-        ("One person", text.one_person(verdict.fnmr)),
-    ]
-    if verdict.likelihood_ratio is not None:
-        facts.append(("Weight of evidence", text.likelihood(verdict.likelihood_ratio)))
-    if verdict.posterior is not None and verdict.prior is not None:
-        facts.append(
-            (
-                "Probability",
-                f"{text.percent(verdict.posterior)} that it is one person, if you thought "
-                f"{text.one_in(verdict.prior)} before.",
-            )
-        )
-    rows = "".join(f"<dt>{name}</dt><dd>{escape(words)}</dd>" for name, words in facts)
-    return f'<dl class="fv-facts">{rows}</dl>'
-
-
-def _sentences(verdict: Verdict) -> str:
-    """The remaining reasons, without those that repeat the counts shown above."""
-    counts = tuple(
-        f"{text.count(rate.errors)} of {text.count(rate.trials)} "
-        for rate in (verdict.fmr, verdict.fnmr)
-    )
-    lines = [line for line in verdict.reasons[1:] if not line.startswith(counts)]
-    if not lines:
-        return ""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<div class="fv-why"><h3>Good to know</h3><ul>{items}</ul></div>'
-
-
-def _compared(caption: str, face: DetectedFace) -> str:
-    return (
-        f'<div class="fv-compared">{crop(face, caption + ": the face that was compared")}'
-        f"<div><h3>{caption}</h3>{quality_list(face.quality)}</div></div>"
-    )
-
-
-def _short(verdict: Verdict) -> str:
-    if verdict.fmr.errors == 0:
-        return f"none of {text.count(verdict.fmr.trials)}"
-    return text.one_in(verdict.fmr.value)
+    headings = ("First photo", "Second photo", "Verdict", "Strangers this alike")
+    photos = (result.photo_a, result.photo_b)
+    return render(
+        "choice.html",
+        drawings=[
+            boxed(caption, photo, act="choose" if len(photo.faces) > 1 else "",
+                  data={"side": str(side)})
+            for side, (caption, photo) in enumerate(zip(SIDES, photos, strict=True))
+        ],
+        rows=table(headings, rows, "Every pair of faces"),
+    )  # fmt: skip

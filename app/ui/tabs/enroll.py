@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -11,288 +11,227 @@ import gradio as gr
 from app import samples
 from app.service import FaceService
 from app.settings import Settings
-from app.ui.cards import faces as face_cards
-from app.ui.cards import people as people_cards
+from app.ui.cards import enrollment as cards
+from app.ui.cards.markup import live, placeholder
 from app.ui.widgets import namesakes
+from app.ui.widgets.actions import action_area, told
 from app.ui.widgets.background import SessionJobs
-from app.ui.widgets.common import (
-    QUIET,
-    acting,
-    at_once,
-    at_work,
-    explain,
-    live,
-    placeholder,
-    sample_strip,
-)
+from app.ui.widgets.common import QUIET, acting, at_once, at_work, explain, sample_strip, to_sight
+from app.ui.widgets.enrolling import Enrolling, decisions
 from app.ui.widgets.namesakes import Namesakes
 from app.ui.widgets.photo_picker import digest, photo_picker, picker_value, read_uploads
-from app.usecases.results import OVERRIDABLE, PhotoResult, Upload
+from app.usecases.results import Upload
 from model.errors import FaceError
 
 _WAITING = "Give a name and photos, then press Enroll. Each photo's result appears here."
 
 _UNCERTAIN = "The photo it went wrong with may be stored as well; the Gallery tab shows what is."
 
-_STORED_FOR = "stored_for"
-"""Detail of a result: the id of who is being enrolled. ``person_id`` is of who looks alike."""
-
-_PHOTO = "photo"
-"""Detail of a result: the hash of the photo it is about; two shots of a camera share their name."""
+Answer = dict[Any, Any]
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What the form asks for.
+class EnrollTab:
+    """The tab: its components, and what happens when they are used."""
 
-    Attributes:
-        name: The person's name.
-        consent: How the person agreed.
-        photos: The photos, in order.
-        meant: Who of that name: an id, ``namesakes.NEW``, or None when nobody has it.
-    """
+    def __init__(self, service: FaceService, settings: Settings) -> None:
+        self.service, self.settings = service, settings
+        self.jobs = SessionJobs()
+        self._build()
+        self._bind()
 
-    name: str
-    consent: str
-    photos: list[Upload]
-    meant: str | None
-
-
-def tab(service: FaceService, settings: Settings) -> None:
-    """Build the tab."""
-    stops = SessionJobs()
-    strip = sample_strip(samples.singles()[:2], "No photos at hand? Try:")
-    with gr.Row():
-        with gr.Column():
-            name = gr.Textbox("", label="Name", max_length=200, elem_id="enroll-name")
-            consent = gr.Textbox(
-                "",
-                label="Consent",
-                info="How and when the person agreed, for your records.",
-                placeholder="Signed form of 3 May 2026",
-                max_length=500,
-                elem_id="enroll-consent",
+    def _build(self) -> None:
+        self.strip = sample_strip(samples.singles()[:2], "No photos at hand? Try:")
+        with gr.Row():
+            with gr.Column():
+                self.name = gr.Textbox("", label="Name", max_length=200, elem_id="enroll-name")
+                self.consent = gr.Textbox(
+                    "",
+                    label="Consent",
+                    info="How and when the person agreed, for your records.",
+                    placeholder="Signed form of 3 May 2026",
+                    max_length=500,
+                    elem_id="enroll-consent",
+                )
+                self.same_name = Namesakes.build()
+            self.photos = photo_picker(
+                "Photos of this person", self.settings, several=True, elem_id="enroll-photos"
             )
-            same_name = Namesakes.build()
-        photos = photo_picker(
-            "Photos of this person", settings, several=True, elem_id="enroll-photos"
-        )
-    with gr.Row(elem_classes="fv-controls"):
-        button = gr.Button("Enroll", variant="primary", elem_id="enroll-run")
-        stop = gr.Button("Stop", visible=False, scale=0, min_width=140, elem_id="enroll-stop")
-    result = gr.HTML(
-        live(placeholder(_WAITING)), apply_default_css=False, elem_id="enroll-result",
-        min_height=120, js_on_load=None,
-    )  # fmt: skip
-    results = gr.State([], time_to_live=900)
-    with gr.Group(visible=False) as choice:
-        which = gr.HTML(apply_default_css=False, js_on_load=None)
-        face = gr.Radio(label="Which face is meant?", elem_id="enroll-face")
-    with gr.Group(visible=False) as override:
-        reason = gr.Textbox(
-            "",
-            label="Store the refused photos all the same, because",
-            info="If they show someone else, choose another name or person above instead.",
-            placeholder="Say why, for example: twins; the only photo there is",
-            max_length=500,
-            elem_id="enroll-reason",
-        )
-        insist = gr.Button("Store them anyway", elem_id="enroll-insist")
-    outputs = [result, results, stop, choice, which, face, override, *same_name.outputs]
-    closed = {choice: gr.update(visible=False), override: gr.update(visible=False)}
-
-    def busy(asked: _Asked, done: list[PhotoResult]) -> dict[Any, Any]:
-        card = people_cards.enrollment_card(asked.name, done, len(asked.photos))
-        return {result: live(card), results: list(done), stop: gr.update(visible=True), **closed}
-
-    def finished(
-        mine: FaceService, asked: _Asked, done: list[PhotoResult], *, created: bool, stopped: bool
-    ) -> dict[Any, Any]:
-        person = _stored_for(done)
-        accepted = any(each.status == "accepted" for each in done)
-        outcome = people_cards.went_to(mine.person(person), created) if accepted else ""
-        card = people_cards.enrollment_card(
-            asked.name, done, len(asked.photos), outcome=outcome, stopped=stopped
-        )
-        answer = {
-            result: live(card),
-            results: list(done),
-            stop: gr.update(visible=False),
-            choice: gr.update(visible=False),
-            override: gr.update(visible=any(each.can_override for each in done)),
-            **same_name.show(mine, asked.name, mine.named(asked.name), person or asked.meant),
-        }
-        place = _first(done, "several_faces")
-        if place is not None:
-            answer |= ask_for_face(mine, asked, place)
-        return answer
-
-    def ask_for_face(mine: FaceService, asked: _Asked, place: int) -> dict[Any, Any]:
-        photo = asked.photos[place]
-        seen = mine.detect(photo.data)
-        numbers = [(f"Face {each.number}", each.number) for each in seen.faces]
-        caption = f"{photo.name}: which face is {asked.name}?"
-        return {
-            choice: gr.update(visible=True),
-            which: f'<div class="fv-card">{face_cards.boxed(caption, seen)}</div>',
-            face: gr.update(choices=numbers, value=None, label=caption),
-        }
-
-    def store(
-        asked: _Asked, done: list[PhotoResult], places: list[int], overrides: dict[str, str],
-        request: gr.Request,
-    ) -> Iterator[dict[Any, Any]]:  # fmt: skip
-        """Enroll the photos at ``places``, one at a time, so that it can be stopped.
-
-        When something goes wrong, what became of the photos before it stays in sight.
-        """
-        mine = acting(service, request)
-        new = asked.meant == namesakes.NEW
-        person = _stored_for(done) or (None if new else asked.meant)
-        done, created = list(done), False
-        try:
-            with stops.work(request.session_hash) as stopping:
-                for place in places:
-                    if stopping.is_set():
-                        break
-                    yield busy(asked, done)
-                    photo = asked.photos[place]
-                    stored = mine.enroll(
-                        asked.name, [photo], consent=asked.consent, overrides=overrides,
-                        person_id=person, new_person=new,
-                    )  # fmt: skip
-                    person, created = stored.person_id or person, created or stored.created
-                    fresh = people_cards.enrollment_done(stored)
-                    facts = {_PHOTO: digest(photo)} | ({_STORED_FOR: person} if person else {})
-                    fresh = replace(fresh, details={**fresh.details, **facts})
-                    done[place : place + 1] = [fresh]
-                stopped = stopping.is_set()
-            answer = finished(mine, asked, done, created=created, stopped=stopped)
-        except Exception as error:
-            answer = failed(error, asked, done)
-        yield answer
-
-    def same_photos(value: str, done: list[PhotoResult]) -> list[Upload]:
-        """The photos ``done`` is about; they may have been changed while it was being made."""
-        # Gradio drops them after a while.
-        if not done:
-            raise FaceError("These results are too old. Press Enroll again.")
-        given = read_uploads(value, settings)
-        if [*map(digest, given[: len(done)])] != [each.details[_PHOTO] for each in done]:
-            raise FaceError("The photos have changed since. Press Enroll again.")
-        return given
-
-    def failed(
-        error: Exception, asked: _Asked | None = None, done: Sequence[PhotoResult] = ()
-    ) -> dict[Any, Any]:
-        card = explain(error)
-        if asked and done:
-            card += people_cards.enrollment_card(
-                asked.name, done, len(asked.photos), outcome=_UNCERTAIN, stopped=True
+        with gr.Row(elem_classes="fv-controls"):
+            self.button = gr.Button("Enroll", variant="primary", elem_id="enroll-run")
+            self.stop = gr.Button(
+                "Stop", visible=False, scale=0, min_width=140, elem_id="enroll-stop"
             )
-        return {result: live(card), stop: gr.update(visible=False), **closed}
+        self.result = action_area("enroll-result", live(placeholder(_WAITING)), min_height=120)
+        self.session = gr.State(None, time_to_live=900)
+
+    @property
+    def form(self) -> list[Any]:
+        """All that a finished enrollment empties, and another tab may fill."""
+        return [self.name, self.consent, self.photos, self.result, *self.same_name.outputs]
+
+    def _bind(self) -> None:
+        outputs = [*self.form, self.session, self.stop]
+        shown = {"show_progress": "minimal", "show_progress_on": self.result,
+                 **at_work(self.settings)}  # fmt: skip
+        quiet = {"show_progress": "hidden", **QUIET}
+        looked_up = self.name.blur(
+            self.look_up, self.name, [self.result, *self.same_name.outputs], **quiet
+        )
+        fields = [self.name, self.consent, self.photos, self.same_name.meant]
+        # A look-up that comes late would ask who is meant when all is done.
+        gr.on(
+            [self.button.click, self.name.submit], self.run, fields, outputs,
+            cancels=[looked_up], **shown,
+        ).then(**to_sight("enroll-result"))  # fmt: skip
+        self.result.act(self.act, [self.photos, self.session], outputs, **shown)
+        self.strip.click(self.fill, None, self.form, **quiet)
+        self.stop.click(self.call_off, None, None, queue=False, **QUIET)
+        waiting = live(placeholder(_WAITING))
+        for changed in (self.photos.picked, self.same_name.meant.input):
+            changed(inputs=None, outputs=[self.result, self.session], **at_once(waiting, None))
+        hidden, unchosen = gr.update(visible=False), gr.update(value=None)
+        # Photos that wait for a decision about one person must not go to the next.
+        self.name.input(
+            inputs=self.photos,
+            outputs=[self.photos, self.result, self.session, self.same_name.group,
+                     self.same_name.meant],
+            **at_once(
+                waiting, None, hidden, unchosen,
+                first="document.querySelector('#enroll-result .fv-decide') ? '' : given",
+            ),
+        )  # fmt: skip
 
     def run(
-        who: str, note: str, value: str, meant: str | None, request: gr.Request
-    ) -> Iterator[dict[Any, Any]]:
+        self, who: str, note: str, value: str, meant: str | None, request: gr.Request
+    ) -> Iterator[Answer]:
+        """Enroll was pressed: store one photo after another."""
         try:
-            asked = _Asked(who.strip(), note, read_uploads(value, settings), meant)
-            if not asked.name:
+            uploads = read_uploads(value, self.settings)
+            if not who.strip():
                 raise FaceError("The name is empty. Give the person's name first.")
-            if not asked.photos:
+            if not uploads:
                 raise FaceError("There are no photos yet. Add at least one photo of this person.")
-            mine = acting(service, request)
-            people = mine.named(asked.name)
+            mine = acting(self.service, request)
+            people = mine.named(who.strip())
             if namesakes.open_question(people, meant):
                 question = FaceError(
-                    f"The name {asked.name} is in the gallery already. Choose under the name who "
+                    f"The name {who.strip()} is in the gallery already. Choose under the name who "
                     "it is, then press Enroll again."
                 )
-                yield failed(question) | same_name.show(mine, asked.name, people)
+                shown = self.same_name.show(mine, who.strip(), people)
+                yield self._failed(question) | shown
                 return
-            asked = asked if people else replace(asked, meant=None)
-            yield from store(asked, [], list(range(len(asked.photos))), {}, request)
+            new = meant == namesakes.NEW and bool(people)
+            session = Enrolling(
+                who.strip(), note, len(uploads), new_person=new,
+                person_id=meant if people and not new else None,
+            )  # fmt: skip
+            yield from self._store_all(mine, session, uploads, request)
         except Exception as error:
-            yield failed(error)
+            yield self._failed(error)
 
-    def run_override(
-        who: str, note: str, value: str, meant: str | None, done: list[PhotoResult], why: str,
-        request: gr.Request,
-    ) -> Iterator[dict[Any, Any]]:  # fmt: skip
+    def _store_all(
+        self, mine: FaceService, session: Enrolling, uploads: list[Upload], request: gr.Request
+    ) -> Iterator[Answer]:
+        """One photo at a time, so that it can be stopped; what was done before an error stays."""
         try:
-            if not why.strip():
-                gr.Warning("Give a reason first.", title="Reason missing")
-                # Without any answer Gradio would empty all outputs.
-                yield {override: gr.update(visible=True)}
-                return
-            asked = _Asked(who.strip(), note, same_photos(value, done), meant)
-            places = [place for place, each in enumerate(done) if each.can_override]
-            overrides = dict.fromkeys(OVERRIDABLE, why.strip())
-            yield from store(asked, done, places, overrides, request)
+            with self.jobs.work(request.session_hash) as stopping:
+                for upload in uploads:
+                    if stopping.is_set():
+                        break
+                    card = cards.enrollment_card(session.outcome())
+                    yield {self.result: live(card), self.stop: gr.update(visible=True)}
+                    session = session.stored(mine, upload)
+                stopped = stopping.is_set()
+            answer = self._settled(mine, replace(session, stopped=stopped), uploads)
         except Exception as error:
-            yield failed(error)
+            answer = self._failed(error, session)
+        yield answer
 
-    def run_face(
-        who: str, note: str, value: str, meant: str | None, done: list[PhotoResult], number: int,
-        request: gr.Request,
-    ) -> Iterator[dict[Any, Any]]:  # fmt: skip
+    def _settled(self, mine: FaceService, session: Enrolling, uploads: list[Upload]) -> Answer:
+        """What stands now: the form keeps the photos that wait for a decision, or is emptied."""
+        waiting = decisions(mine, session, uploads)
+        card = cards.enrollment_card(session.outcome(mine, waiting))
+        answer = {
+            self.result: live(card),
+            self.session: session,
+            self.stop: gr.update(visible=False),
+            **self.same_name.hidden(),
+        }
+        if session.stopped:
+            return answer
+        if waiting:
+            kept = {each.photo for each in waiting}
+            left = [each for each in uploads if digest(each) in kept]
+            return answer | {self.photos: picker_value(left)}
+        return answer | {self.name: "", self.consent: "", self.photos: ""}
+
+    def _failed(self, error: Exception, session: Enrolling | None = None) -> Answer:
+        card = explain(error)
+        if session and session.results:
+            broken = replace(session.outcome(), note=_UNCERTAIN, stopped=True)
+            card += cards.enrollment_card(broken)
+        return {self.result: live(card), self.stop: gr.update(visible=False)}
+
+    def act(
+        self, value: str, session: Enrolling | None, event: gr.EventData, request: gr.Request
+    ) -> Answer:
+        """A button within the result: a decision about one photo, or what to do next."""
+        asked = told(event)
         try:
-            given = same_photos(value, done)
-            place = _first(done, "several_faces")
-            if place is None or number is None:
-                yield {choice: gr.update(visible=False)}
-                return
-            given[place] = replace(given[place], face=int(number))
-            asked = _Asked(who.strip(), note, given, meant)
-            yield from store(asked, done, [place], {}, request)
+            mine = acting(self.service, request)
+            if asked["act"] == "another":
+                return self.emptied() | {self.session: None}
+            if asked["act"] == "more":
+                return self.emptied() | self.prepare(mine, asked["person"])
+            if asked["act"] == "open":
+                return {self.stop: gr.update(visible=False)}
+            # Gradio drops it after a while.
+            if session is None:
+                raise FaceError("These results are too old. Press Enroll again.")
+            uploads = read_uploads(value, self.settings)
+            upload = next((each for each in uploads if digest(each) == asked["photo"]), None)
+            if upload is None:
+                raise FaceError("The photos have changed since. Press Enroll again.")
+            return self._settled(mine, session.decided(mine, upload, asked), uploads)
         except Exception as error:
-            yield failed(error)
+            return self._failed(error, session)
 
-    def look_up(who: str, request: gr.Request) -> dict[Any, Any]:
+    def emptied(self) -> Answer:
+        """The form as it was at first."""
+        return {
+            self.name: "",
+            self.consent: "",
+            self.photos: "",
+            self.result: live(placeholder(_WAITING)),
+            **self.same_name.hidden(),
+        }
+
+    def prepare(self, mine: FaceService, person_id: str) -> Answer:
+        """Fill the form to add photos to a person who is there already."""
+        person = mine.person(person_id)
+        shown = self.same_name.show(mine, person.name, mine.named(person.name), person.id)
+        return {self.name: person.name, self.result: live(placeholder(_WAITING)), **shown}
+
+    def look_up(self, who: str, request: gr.Request) -> Answer:
+        """The name was left: who has it already?"""
         try:
-            mine = acting(service, request)
-            return same_name.show(mine, who.strip(), mine.named(who.strip()))
+            mine = acting(self.service, request)
+            return self.same_name.show(mine, who.strip(), mine.named(who.strip()))
         except Exception as error:
-            return {result: live(explain(error))}
+            return {self.result: live(explain(error))}
 
-    waiting = live(placeholder(_WAITING))
-
-    def fill(event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
+    def fill(self, event: gr.EventData, request: gr.Request) -> Answer:
+        """A sample was clicked."""
         chosen = samples.singles()[int(event.place)]
         filled = {
-            name: chosen.name,
-            consent: "Sample photo in the public domain",
-            photos: picker_value(chosen.photos),
-            result: waiting,
+            self.name: chosen.name,
+            self.consent: "Sample photo in the public domain",
+            self.photos: picker_value(chosen.photos),
+            self.result: live(placeholder(_WAITING)),
         }
-        return filled | closed | same_name.hidden() | look_up(chosen.name, request)
+        return filled | self.same_name.hidden() | self.look_up(chosen.name, request)
 
-    fields = [name, consent, photos, same_name.meant]
-    shown = {"show_progress": "minimal", "show_progress_on": result, **at_work(settings)}
-    gr.on([button.click, name.submit], run, fields, outputs, **shown)
-    insist.click(run_override, [*fields, results, reason], outputs, **shown)
-    face.input(run_face, [*fields, results, face], outputs, **shown)
-    hidden, unchosen = gr.update(visible=False), gr.update(value=None)
-    cleared = [result, choice, override]
-    for changed in (photos.picked, same_name.meant.input):
-        changed(inputs=None, outputs=cleared, **at_once(waiting, hidden, hidden))
-    name.input(
-        inputs=None, outputs=[*cleared, same_name.group, same_name.meant],
-        **at_once(waiting, hidden, hidden, hidden, unchosen),
-    )  # fmt: skip
-    looked_up = {"show_progress": "hidden", **QUIET}
-    name.blur(look_up, name, [result, *same_name.outputs], **looked_up)
-    strip.click(fill, None, [name, consent, photos, *cleared, *same_name.outputs], **looked_up)
-
-    def call_off(request: gr.Request) -> None:
-        stops.stop(request.session_hash)
-
-    stop.click(call_off, None, None, queue=False, **QUIET)
-
-
-def _stored_for(done: list[PhotoResult]) -> str | None:
-    return next((each.details[_STORED_FOR] for each in done if _STORED_FOR in each.details), None)
-
-
-def _first(done: list[PhotoResult], status: str) -> int | None:
-    return next((place for place, each in enumerate(done) if each.status == status), None)
+    def call_off(self, request: gr.Request) -> None:
+        """Stop was pressed."""
+        self.jobs.stop(request.session_hash)

@@ -15,8 +15,10 @@ from app.settings import Settings
 from app.ui import private_folder
 from app.ui.cards import markup
 from app.ui.cards import model as model_cards
+from app.ui.cards.markup import live
+from app.ui.widgets.actions import plain
 from app.ui.widgets.background import SessionJobs, steps
-from app.ui.widgets.common import QUIET, acting, at_once, explain, live
+from app.ui.widgets.common import QUIET, acting, at_once, explain
 from app.ui.widgets.upload_limits import limit_note
 from model.calibration import Calibration
 from model.errors import CalibrationError
@@ -30,112 +32,142 @@ read once and not kept. Nothing changes until you use the result.</p>
 _LARGER = "More photos than that: put them on the server, where the setting own_photos points."
 
 
-def tab(page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings) -> None:
-    """Build the tab; ``own`` is this tab, whose opening refreshes it."""
-    stops = SessionJobs()
-    facts = gr.HTML("", apply_default_css=False, elem_id="model-facts", js_on_load=None)
-    measured = gr.HTML("", apply_default_css=False, elem_id="model-calibration", js_on_load=None)
-    with gr.Accordion("Model card", open=False, elem_id="model-card"):
-        card = gr.Markdown("")
-    with gr.Accordion("Calibrate on my own photos", open=False, elem_id="model-own") as measuring:
-        gr.HTML(_HELP, apply_default_css=False, js_on_load=None)
-        with gr.Row(elem_classes="fv-controls"):
-            file = gr.File(
-                label="Zip file with one folder a person", file_types=[".zip"],
-                elem_id="model-zip", height=130,
-            )  # fmt: skip
-            folder = gr.Dropdown(
-                [], label="Or a folder on the server", elem_id="model-folder",
-                visible=False,
-            )  # fmt: skip
-        too_large = limit_note("model-zip", settings, _LARGER)
-        with gr.Row():
-            start = gr.Button("Measure", variant="primary", elem_id="model-measure")
-            stop = gr.Button("Stop", visible=False, scale=0, min_width=140, elem_id="model-stop")
-        progress = gr.HTML("", apply_default_css=False, elem_id="model-progress", js_on_load=None)
-        result = gr.State(None, time_to_live=3600)
-        with gr.Row():
-            use = gr.Button("Use this calibration", visible=False, elem_id="model-use")
-            back = gr.Button("Go back to the model's own calibration", elem_id="model-back")
+class ModelTab:
+    """The tab: its components, and what happens when they are used."""
 
-    def show(request: gr.Request) -> dict[Any, Any]:
+    def __init__(
+        self, page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings
+    ) -> None:
+        self.service, self.settings = service, settings
+        self.jobs = SessionJobs()
+        self.facts = plain("model-facts")
+        self.measured = plain("model-calibration")
+        with gr.Accordion("Model card", open=False, elem_id="model-card"):
+            self.card = gr.Markdown("")
+        self._build_measuring()
+        self._bind(page, own)
+
+    def _build_measuring(self) -> None:
+        with gr.Accordion(
+            "Calibrate on my own photos", open=False, elem_id="model-own"
+        ) as self.measuring:
+            gr.HTML(_HELP, apply_default_css=False, js_on_load=None)
+            with gr.Row(elem_classes="fv-controls"):
+                self.file = gr.File(
+                    label="Zip file with one folder a person", file_types=[".zip"],
+                    elem_id="model-zip", height=130,
+                )  # fmt: skip
+                self.folder = gr.Dropdown(
+                    [], label="Or a folder on the server", elem_id="model-folder", visible=False
+                )
+            self.too_large = limit_note("model-zip", self.settings, _LARGER)
+            with gr.Row():
+                self.start = gr.Button("Measure", variant="primary", elem_id="model-measure")
+                self.stop = gr.Button(
+                    "Stop", visible=False, scale=0, min_width=140, elem_id="model-stop"
+                )
+            self.progress = plain("model-progress")
+            self.result = gr.State(None, time_to_live=3600)
+            with gr.Row():
+                self.use = gr.Button("Use this calibration", visible=False, elem_id="model-use")
+                self.back = gr.Button(
+                    "Go back to the model's own calibration", elem_id="model-back"
+                )
+
+    def _bind(self, page: gr.Blocks, own: gr.Tab) -> None:
+        shown = [self.facts, self.measured, self.card, self.measuring, self.folder]
+        page.load(self.show, None, shown, show_progress="hidden", **QUIET)
+        own.select(self.show, None, shown, show_progress="hidden", **QUIET)
+        self.start.click(
+            self.measure, [self.file, self.folder],
+            [self.progress, self.result, self.use, self.stop, self.start, self.file],
+            show_progress="hidden", concurrency_limit=1, **QUIET,
+        )  # fmt: skip
+        self.stop.click(self.call_off, None, None, queue=False, **QUIET)
+        self.too_large.refused(inputs=None, outputs=self.progress, **at_once(""))
+        self.use.click(self.use_result, self.result, [self.progress, *shown], **QUIET)
+        self.back.click(self.go_back, None, [self.progress, *shown], **QUIET)
+
+    def show(self, request: gr.Request) -> dict[Any, Any]:
+        """What is in use."""
         try:
-            mine = acting(service, request)
+            mine = acting(self.service, request)
             info = mine.model_info()
             admin = mine.allowed("admin")
             answer = {
-                facts: model_cards.facts_card(info),
-                card: model_cards.with_pictures(info.card, settings.bundle),
-                measuring: gr.update(visible=admin),
-                folder: _folders(settings, admin),
+                self.facts: model_cards.facts_card(info),
+                self.card: model_cards.with_pictures(info.card, self.settings.bundle),
+                self.measuring: gr.update(visible=admin),
+                self.folder: _folders(self.settings, admin),
             }
         except Exception as error:
-            return {facts: explain(error)}
+            return {self.facts: explain(error)}
         try:
-            return answer | {measured: model_cards.calibration_card(mine.calibration())}
+            return answer | {self.measured: model_cards.calibration_card(mine.calibration())}
         except Exception as error:
-            return answer | {measured: explain(error)}
+            return answer | {self.measured: explain(error)}
 
-    def measure(path: str | None, name: str | None, request: gr.Request) -> Iterator[dict]:
-        idle = {stop: gr.update(visible=False), start: gr.update(interactive=True), file: None}
+    def measure(
+        self, path: str | None, name: str | None, request: gr.Request
+    ) -> Iterator[dict[Any, Any]]:
+        """Measure on own photos, telling how far it is."""
+        idle = {
+            self.stop: gr.update(visible=False),
+            self.start: gr.update(interactive=True),
+            self.file: None,
+        }
         try:
-            mine = acting(service, request)
+            mine = acting(self.service, request)
             mine.principal.require("admin")
-            source = _source(path, name, settings)
-            with stops.work(request.session_hash) as stopping:
+            source = _source(path, name, self.settings)
+            with self.jobs.work(request.session_hash) as stopping:
                 yield {
-                    stop: gr.update(visible=True),
-                    start: gr.update(interactive=False),
-                    use: gr.update(visible=False),
-                    progress: model_cards.progress_bar("Starting", 0, 0),
+                    self.stop: gr.update(visible=True),
+                    self.start: gr.update(interactive=False),
+                    self.use: gr.update(visible=False),
+                    self.progress: markup.progress_bar("Starting", 0, 0),
                 }
                 for step in steps(partial(mine.calibrate_on, source, cancel=stopping)):
                     if isinstance(step, tuple):
-                        yield {progress: model_cards.progress_bar(*step)}
+                        yield {self.progress: markup.progress_bar(*step)}
                     else:
                         found = step
         except Exception as error:
-            yield {progress: live(explain(error)), **idle}
+            yield {self.progress: live(explain(error)), **idle}
             return
         finally:
             private_folder.discard(path)
         yield {
-            progress: live(model_cards.own_card(found)), result: found.calibration.to_json(),
-            use: gr.update(visible=True), **idle,
-        }  # fmt: skip
+            self.progress: live(model_cards.own_card(found)),
+            self.result: found.calibration.to_json(),
+            self.use: gr.update(visible=True),
+            **idle,
+        }
 
-    def use_result(stored: str | None, request: gr.Request) -> dict[Any, Any]:
+    def use_result(self, stored: str | None, request: gr.Request) -> dict[Any, Any]:
+        """Use what was measured."""
         try:
             # Gradio drops it after a while, and with every start.
             if stored is None:
                 raise CalibrationError("This measurement is no longer kept. Measure again.")
-            acting(service, request).activate(Calibration.from_dict(json.loads(stored)))
+            acting(self.service, request).activate(Calibration.from_dict(json.loads(stored)))
         except Exception as error:
-            return {progress: live(explain(error))}
-        return {progress: live(markup.message("info", "In use from now on.")), **show(request)}
+            return {self.progress: live(explain(error))}
+        said = live(markup.message("info", "In use from now on."))
+        return {self.progress: said, **self.show(request)}
 
-    def go_back(request: gr.Request) -> dict[Any, Any]:
+    def go_back(self, request: gr.Request) -> dict[Any, Any]:
+        """Use the model's own calibration again."""
         try:
-            acting(service, request).activate(None)
+            acting(self.service, request).activate(None)
         except Exception as error:
-            return {progress: live(explain(error))}
+            return {self.progress: live(explain(error))}
         words = "The model's own calibration is in use again."
-        return {progress: live(markup.message("info", words)), **show(request)}
+        return {self.progress: live(markup.message("info", words)), **self.show(request)}
 
-    def call_off(request: gr.Request) -> None:
-        stops.stop(request.session_hash)
-
-    shown = [facts, measured, card, measuring, folder]
-    page.load(show, None, shown, show_progress="hidden", **QUIET)
-    own.select(show, None, shown, show_progress="hidden", **QUIET)
-    start.click(
-        measure, [file, folder], [progress, result, use, stop, start, file],
-        show_progress="hidden", concurrency_limit=1, **QUIET,
-    )  # fmt: skip
-    stop.click(call_off, None, None, queue=False, **QUIET)
-    too_large.refused(inputs=None, outputs=progress, **at_once(""))
-    use.click(use_result, result, [progress, *shown], **QUIET)
-    back.click(go_back, None, [progress, *shown], **QUIET)
+    def call_off(self, request: gr.Request) -> None:
+        """Stop was pressed."""
+        self.jobs.stop(request.session_hash)
 
 
 def _source(path: str | None, name: str | None, settings: Settings) -> bytes | Path:

@@ -8,159 +8,201 @@ from typing import Any
 
 import gradio as gr
 
-from app import samples, text
+from app import samples
 from app.service import FaceService
 from app.settings import Settings
 from app.ui.cards import evidence, markup
+from app.ui.cards import report as reports
 from app.ui.cards import verdict as verdict_cards
 from app.ui.cards.curves import curves_of
-from app.ui.cards.model import progress_bar
+from app.ui.cards.markup import live, placeholder
+from app.ui.downloads import Downloads
+from app.ui.widgets.actions import action_area, plain, told
 from app.ui.widgets.background import SessionJobs, steps
-from app.ui.widgets.common import (
-    QUIET,
-    acting,
-    at_once,
-    at_work,
-    explain,
-    live,
-    placeholder,
-    sample_strip,
-)
+from app.ui.widgets.common import QUIET, acting, at_once, at_work, explain, sample_strip, to_sight
 from app.ui.widgets.photo_picker import photo_picker, picker_value, read_uploads
-from app.usecases.results import Photo
+from app.usecases.results import ChoiceNeeded, Compared, Verification
+from model import wording
 
 _WAITING = "Give two photos and press Compare. The answer appears here."
 
+Faces = tuple[int | None, int | None]
+"""Which face is meant in either photo; None leaves it open."""
 
-def tab(service: FaceService, settings: Settings) -> None:
-    """Build the tab."""
-    stops = SessionJobs()
-    strip = sample_strip(samples.pairs(), "No photos at hand? Try:")
-    with gr.Row():
-        first = photo_picker("First photo", settings, elem_id="verify-first")
-        second = photo_picker("Second photo", settings, elem_id="verify-second")
-    with gr.Row(equal_height=False, elem_classes="fv-controls"):
-        target = gr.Dropdown(
-            text.target_choices(settings.target_fmr),
-            value=settings.target_fmr,
-            label="How many strangers may pass for the same person?",
-            elem_id="verify-target",
-            filterable=False,
-            scale=3,
-        )
-        prior = gr.Dropdown(
-            text.prior_choices(),
-            value=0.0,
-            label="How likely was a match beforehand?",
-            elem_id="verify-prior",
-            filterable=False,
-            scale=2,
-        )
-        button = gr.Button("Compare", variant="primary", elem_id="verify-run", scale=1)
-    with gr.Row():
-        face_a = gr.Radio(label="Face in the first photo", visible=False, elem_id="verify-face-a")
-        face_b = gr.Radio(label="Face in the second photo", visible=False, elem_id="verify-face-b")
-    result = gr.HTML(
-        live(placeholder(_WAITING)), apply_default_css=False, elem_id="verify-result",
-        min_height=160, js_on_load=None,
-    )  # fmt: skip
-    crops = gr.State(None, time_to_live=900)
-    with gr.Row():
-        why = gr.Button("Show what the score rests on", visible=False, elem_id="verify-why")
-        stop = gr.Button("Stop", visible=False, scale=0, min_width=140, elem_id="verify-stop")
-    regions = gr.HTML("", apply_default_css=False, elem_id="verify-regions", js_on_load=None)
+
+class VerifyTab:
+    """The tab: its components, and what happens when they are used."""
+
+    def __init__(self, service: FaceService, settings: Settings, downloads: Downloads) -> None:
+        self.service, self.settings, self.downloads = service, settings, downloads
+        self.jobs = SessionJobs()
+        self._build()
+        self._bind()
+
+    def _build(self) -> None:
+        settings = self.settings
+        self.strip = sample_strip(samples.pairs(), "No photos at hand? Try:")
+        with gr.Row(elem_classes="fv-two"):
+            self.first = photo_picker("First photo", settings, elem_id="verify-first")
+            self.second = photo_picker("Second photo", settings, elem_id="verify-second")
+        with gr.Row(equal_height=False, elem_classes="fv-controls"):
+            self.target = gr.Dropdown(
+                wording.target_choices(settings.target_fmr),
+                value=settings.target_fmr,
+                label="How many strangers may pass for the same person?",
+                elem_id="verify-target",
+                filterable=False,
+                scale=3,
+            )
+            self.prior = gr.Dropdown(
+                wording.prior_choices(),
+                value=0.0,
+                label="How likely was a match beforehand?",
+                elem_id="verify-prior",
+                filterable=False,
+                scale=2,
+            )
+            self.button = gr.Button("Compare", variant="primary", elem_id="verify-run", scale=1)
+        self.result = action_area("verify-result", live(placeholder(_WAITING)), min_height=160)
+        self.faces = gr.State((None, None))
+        self.crops = gr.State(None, time_to_live=900)
+        self.stop = gr.Button("Stop", visible=False, min_width=140, elem_id="verify-stop")
+        self.regions = plain("verify-regions")
+        self.offered = action_area("verify-offer")
+
+    def _bind(self) -> None:
+        photos = [self.first, self.second]
+        fields = [*photos, self.target, self.prior]
+        outputs = [self.result, self.faces, self.crops, self.regions, self.offered]
+        shown = {"show_progress_on": self.result, **at_work(self.settings)}
+        pressed = self.button.click(self.run_fresh, fields, outputs, **shown)
+        answers = [
+            pressed,
+            gr.on(
+                [self.target.input, self.prior.input], self.run, [*fields, self.faces], outputs,
+                **shown,
+            ),
+            self.strip.click(
+                self.run_sample, [self.target, self.prior], [*photos, *outputs], **shown
+            ),
+        ]  # fmt: skip
+        pressed.then(**to_sight("verify-result"))
+        acted = self.result.act(
+            self.act, [*fields, self.faces, self.crops], [*outputs, self.stop],
+            show_progress="hidden", **at_work(self.settings),
+        )  # fmt: skip
+        self.stop.click(self.call_off, None, None, queue=False, **QUIET)
+        hidden = gr.update(visible=False)
+        for picker in photos:
+            picker.picked(
+                inputs=None,
+                outputs=[self.result, self.faces, self.regions, self.stop, self.offered],
+                cancels=[*answers, acted],
+                **at_once(live(placeholder(_WAITING)), [None, None], "", hidden, ""),
+            )
 
     def run(
-        value_a: str, value_b: str, rate: float, before: float,
-        number_a: int | None, number_b: int | None, request: gr.Request,
+        self, value_a: str, value_b: str, rate: float, before: float, faces: Faces,
+        request: gr.Request,
     ) -> dict[Any, Any]:  # fmt: skip
-        hidden = gr.update(visible=False)
-        answer = {crops: None, why: hidden, regions: ""}
+        """Compare the photos; which faces are meant may be known already."""
+        answer = {self.crops: None, self.regions: "", self.faces: tuple(faces), self.offered: ""}
+        if not value_a or not value_b:
+            return answer | {self.result: live(placeholder(_WAITING))}
         try:
-            photos = [read_uploads(value, settings) for value in (value_a, value_b)]
-            if not all(photos):
-                waiting = live(placeholder(_WAITING))
-                return answer | {result: waiting, face_a: hidden, face_b: hidden}
-            found = acting(service, request).verify(
-                photos[0][0].data, photos[1][0].data,
-                target_fmr=rate, prior=before or None, face_a=number_a, face_b=number_b,
-            )  # fmt: skip
-            answer |= {
-                face_a: _choice(found.photo_a, number_a), face_b: _choice(found.photo_b, number_b)
-            }  # fmt: skip
-            if found.verdict is None:
-                return answer | {result: live(verdict_cards.choice_card(found))}
-            pair = (found.photo_a.faces[found.face_a - 1], found.photo_b.faces[found.face_b - 1])
-            card = verdict_cards.verdict_card(found, curves_of(service.calibration()))
+            found = self._verify(value_a, value_b, rate, before, faces, request)
+            if isinstance(found, ChoiceNeeded):
+                return answer | {self.result: live(verdict_cards.choice_card(found))}
+            card = verdict_cards.verdict_card(found, curves_of(self.service.calibration()))
         except Exception as error:
-            return answer | {result: live(explain(error)), face_a: hidden, face_b: hidden}
+            return answer | {self.result: live(explain(error))}
         return answer | {
-            result: live(card),
-            crops: (pair[0].crop, pair[1].crop),
-            why: gr.update(visible=True),
+            self.result: live(card),
+            self.crops: (found.face_a.crop, found.face_b.crop),
         }
 
+    def _verify(
+        self, value_a: str, value_b: str, rate: float, before: float, faces: Faces,
+        request: gr.Request,
+    ) -> Verification:  # fmt: skip
+        (first, *_), (second, *_) = (
+            read_uploads(value, self.settings) for value in (value_a, value_b)
+        )
+        return acting(self.service, request).verify(
+            first.data, second.data, target_fmr=rate, prior=before or None,
+            face_a=faces[0], face_b=faces[1],
+        )  # fmt: skip
+
     def run_fresh(
-        value_a: str, value_b: str, rate: float, before: float, request: gr.Request
+        self, value_a: str, value_b: str, rate: float, before: float, request: gr.Request
     ) -> dict[Any, Any]:
-        answer = run(value_a, value_b, rate, before, None, None, request)
+        """Compare was pressed: nobody has chosen a face yet."""
+        answer = self.run(value_a, value_b, rate, before, (None, None), request)
         if missing := _missing(value_a, value_b):
-            answer[result] = live(markup.message("warning", missing))
+            answer[self.result] = live(markup.message("warning", missing))
         return answer
 
     def run_sample(
-        rate: float, before: float, event: gr.EventData, request: gr.Request
-    ) -> Iterator[dict]:
+        self, rate: float, before: float, event: gr.EventData, request: gr.Request
+    ) -> Iterator[dict[Any, Any]]:
         """Show the photos at once and the answer when it is there, both from one call."""
         chosen = samples.pairs()[int(event.place)]
         values = [picker_value([photo]) for photo in chosen.photos]
-        yield dict(zip(photos, values, strict=True))
-        yield run_fresh(*values, rate, before, request)
+        yield dict(zip((self.first, self.second), values, strict=True))
+        yield self.run_fresh(*values, rate, before, request)
 
-    def show_regions(pair: Any, request: gr.Request) -> Iterator[dict[Any, Any]]:
+    def act(
+        self, value_a: str, value_b: str, rate: float, before: float, faces: Faces, crops: Any,
+        event: gr.EventData, request: gr.Request,
+    ) -> Iterator[dict[Any, Any]]:  # fmt: skip
+        """A button within the result: a face, the map of regions, or the report."""
+        asked = told(event)
+        if asked["act"] == "choose":
+            faces = _chosen(faces, int(asked["side"]), int(asked["face"]))
+            yield self.run(value_a, value_b, rate, before, faces, request)
+        elif asked["act"] == "regions":
+            yield from self.show_regions(crops, request)
+        elif asked["act"] == "report":
+            try:
+                found = self._verify(value_a, value_b, rate, before, faces, request)
+                yield {self.offered: self.report(found, asked.get("note", ""), request)}
+            except Exception as error:
+                yield {self.offered: live(explain(error))}
+
+    def report(self, found: Verification, note: str, request: gr.Request) -> str:
+        """Offer a verdict as a file that is complete in itself."""
+        assert isinstance(found, Compared)
+        made = reports.verification(found, acting(self.service, request), note=note)
+        return reports.offer(self.downloads, "face-report.html", made, request.username)
+
+    def show_regions(self, pair: Any, request: gr.Request) -> Iterator[dict[Any, Any]]:
+        """Cover one region after another, telling how far it is."""
         if pair is None:
-            yield {regions: live(placeholder("Compare two photos first."))}
+            yield {self.regions: live(placeholder("Compare two photos first."))}
             return
         try:
-            mine = acting(service, request)
-            with stops.work(request.session_hash) as stopping:
-                yield {regions: progress_bar("Starting", 0, 0), stop: gr.update(visible=True)}
+            mine = acting(self.service, request)
+            with self.jobs.work(request.session_hash) as stopping:
+                yield {
+                    self.regions: markup.progress_bar("Starting", 0, 0),
+                    self.stop: gr.update(visible=True),
+                }
                 for step in steps(partial(mine.occlusion_map, *pair, cancel=stopping)):
                     if isinstance(step, tuple):
-                        yield {regions: progress_bar(*step)}
+                        yield {self.regions: markup.progress_bar(*step)}
                     else:
                         shown = evidence.card(*pair, step)
         except Exception as error:
             shown = explain(error)
-        yield {regions: live(shown), stop: gr.update(visible=False)}
+        yield {self.regions: live(shown), self.stop: gr.update(visible=False)}
 
-    def call_off(request: gr.Request) -> None:
-        stops.stop(request.session_hash)
+    def call_off(self, request: gr.Request) -> None:
+        """Stop was pressed."""
+        self.jobs.stop(request.session_hash)
 
-    photos = [first, second]
-    outputs = [result, face_a, face_b, crops, why, regions]
-    shown = {"show_progress_on": result, **at_work(settings)}
-    answers = [
-        button.click(run_fresh, [*photos, target, prior], outputs, **shown),
-        gr.on(
-            [target.input, prior.input, face_a.input, face_b.input],
-            run, [*photos, target, prior, face_a, face_b], outputs, **shown,
-        ),
-        strip.click(run_sample, [target, prior], [*photos, *outputs], **shown),
-    ]  # fmt: skip
-    mapping = why.click(
-        show_regions, crops, [regions, stop], show_progress="hidden", **at_work(settings)
-    )
-    stop.click(call_off, None, None, queue=False, **QUIET)
-    hidden = gr.update(visible=False)
-    unchosen = gr.update(visible=False, value=None)
-    for picker in photos:
-        picker.picked(
-            inputs=None,
-            outputs=[result, face_a, face_b, why, regions, stop],
-            cancels=[*answers, mapping],
-            **at_once(live(placeholder(_WAITING)), unchosen, unchosen, hidden, "", hidden),
-        )
+
+def _chosen(faces: Faces, side: int, number: int) -> Faces:
+    return (number, faces[1]) if side == 0 else (faces[0], number)
 
 
 def _missing(value_a: str, value_b: str) -> str:
@@ -171,10 +213,3 @@ def _missing(value_a: str, value_b: str) -> str:
         return ""
     which = "second" if value_a else "first"
     return f"The {which} photo is missing. Give it, then press Compare."
-
-
-def _choice(photo: Photo, number: int | None) -> Any:
-    if len(photo.faces) < 2:
-        return gr.update(visible=False, value=None)
-    choices = [(f"Face {face.number}", face.number) for face in photo.faces]
-    return gr.update(visible=True, choices=choices, value=number)

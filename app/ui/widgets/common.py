@@ -6,7 +6,6 @@ import json
 import logging
 import secrets
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import gradio as gr
@@ -57,34 +56,25 @@ def explain(error: Exception) -> str:
     )
 
 
-def placeholder(words: str) -> str:
-    """What stands where a result will appear."""
-    return f'<div class="fv-empty">{escape(words)}</div>'
-
-
-def live(markup: str) -> str:
-    """A result that screen readers announce when it changes."""
-    return f'<div class="fv-stack" role="status" aria-live="polite">{markup}</div>'
-
-
-def at_once(*values: Any) -> dict[str, Any]:
+def at_once(*values: Any, first: str | None = None) -> dict[str, Any]:
     """Arguments of an event that sets its outputs in the browser, without asking the server.
 
     What the server answers later to an earlier event can then not be overtaken by it.
+
+    Args:
+        values: What the outputs become.
+        first: JavaScript for an output before those, from ``given``, the first input.
     """
-    return {"fn": None, "js": f"() => {json.dumps(values)}", **QUIET}
+    constant = json.dumps(values)
+    script = f"() => {constant}" if first is None else f"(given) => [{first}, ...{constant}]"
+    return {"fn": None, "js": script, **QUIET}
 
 
 def sample_strip(samples: Sequence[Sample], words: str) -> gr.HTML:
     """Clickable examples; its click event carries the place of the one that was chosen."""
-    buttons = "".join(
-        f'<button type="button">{"".join(_thumbnail(photo.data) for photo in sample.photos)}'
-        f"<span>{escape(sample.name)}</span></button>"
-        for sample in samples
-    )
+    shown = [(each.name, [_thumbnail(photo.data) for photo in each.photos]) for each in samples]
     return gr.HTML(
-        f'<div class="fv-samples" role="group" aria-label="{escape(words)}">'
-        f"<span>{escape(words)}</span>{buttons}</div>",
+        markup.render("samples.html", words=words, samples=shown),
         js_on_load=_STRIP,
         apply_default_css=False,
     )
@@ -93,4 +83,14 @@ def sample_strip(samples: Sequence[Sample], words: str) -> gr.HTML:
 def _thumbnail(data: bytes) -> str:
     image = Image.fromarray(load_image(data))
     image.thumbnail((96, 96))
-    return f'<img src="{markup.encoded(image)}" alt="">'
+    return markup.encoded(image)
+
+
+def to_sight(element: str) -> dict[str, Any]:
+    """Arguments of an event that brings a part of the page into sight, for small screens."""
+    script = (
+        f"() => {{ const part = document.getElementById('{element}');"
+        " if (part && part.getBoundingClientRect().top > innerHeight * 0.6)"
+        " part.scrollIntoView({ block: 'start' }); }"
+    )
+    return {"fn": None, "js": script, **QUIET}

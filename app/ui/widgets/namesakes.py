@@ -55,7 +55,7 @@ class Namesakes:
         """
         if not people:
             return self.hidden()
-        pictures = [_picture(mine, person) for person in people]
+        pictures = [mine.face_of(person.id) for person in people]
         choice = {"value": chosen} if chosen else {}
         return {
             self.group: gr.update(visible=True),
@@ -71,11 +71,6 @@ class Namesakes:
 def open_question(people: Sequence[Person], meant: str | None) -> bool:
     """Whether it must be said first who is meant."""
     return bool(people) and meant not in (NEW, *(person.id for person in people))
-
-
-def _picture(mine: FaceService, person: Person) -> bytes | None:
-    photos = mine.photos(person.id)
-    return mine.thumbnail(photos[0].id) if photos else None
 
 
 def _choices(people: Sequence[Person]) -> list[tuple[str, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from html import escape
 
 import gradio as gr
+from markupsafe import Markup
 
-from app import text
 from app.settings import Settings
+from model import wording
 
 _WRAPPING = 10_000
 """Bytes of a request that are not the file itself, and some to spare."""
@@ -42,11 +42,12 @@ def limit_note(file: str, settings: Settings, otherwise: str) -> gr.HTML:
         settings: The limits.
         otherwise: What to do with a larger file, a sentence.
     """
-    words = f"At most {text.size(settings.max_request_bytes)} fit through the page. {otherwise}"
+    words = f"At most {wording.size(settings.max_request_bytes)} fit through the page. {otherwise}"
     rule = {"file": file, "limit": settings.max_request_bytes - _WRAPPING}
     return gr.HTML(
-        f'<p class="fv-lead" data-limit="{escape(json.dumps(rule))}">{escape(words)}</p>'
-        '<p class="fv-doubt" role="alert"></p>',
+        Markup(
+            '<p class="fv-lead" data-limit="{}">{}</p><p class="fv-doubt" role="alert"></p>'
+        ).format(json.dumps(rule), words),
         js_on_load=_SCRIPT,
         apply_default_css=False,
         elem_id=f"{file}-limit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from app.usecases.results import ChoiceNeeded
 from app.web import bodies
 from app.web.dependencies import PROBLEMS, Reading, State, shown
 from app.web.schemas import requests, responses, serializers
@@ -55,7 +56,7 @@ async def verify(request: Request, service: Reading, state: State) -> Response:
         face_a=body.face1,
         face_b=body.face2,
     )
-    if result.choice_needed:
+    if isinstance(result, ChoiceNeeded):
         raise SeveralFaces(
             "There are several faces. Say which are meant with 'face1' and 'face2'.",
             **serializers.choice(result),

@@ -91,6 +91,7 @@ class VerdictOut(BaseModel):
         "where that is not known."
     )
     supported: bool = Field(description="False: the calibration is too small for the target.")
+    headline: str = Field(description="The answer in one line, with its strength.")
     reasons: list[str] = Field(description="Sentences for people, most important first.")
 
 
@@ -115,6 +116,7 @@ class VerifyAnswer(VerdictOut, Answer):
     calibration_id: str = Field(description="The calibration the figures come from.")
     detector_backend: str = Field("mtcnn", description="As in DeepFace.")
     similarity_metric: str = Field("cosine", description="As in DeepFace.")
+    same_file: bool = Field(description="True: both photos are one and the same picture.")
     facial_areas: FacialAreas = Field(description="The two faces compared. As in DeepFace.")
     faces: TwoFaces = Field(description="The same with landmarks and quality.")
     time: float = Field(description="Seconds. As in DeepFace.")

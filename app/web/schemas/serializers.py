@@ -7,16 +7,18 @@ from dataclasses import asdict
 from typing import Any
 
 from app.usecases.results import (
+    ChoiceNeeded,
+    Compared,
     DetectedFace,
     Enrollment,
     ModelInfo,
     Photo,
     PhotoResult,
     Search,
-    Verification,
 )
 from app.web.schemas import responses
 from index.types import Erased, Person, StoredPhoto
+from model import wording
 from model.bundle import Bundle
 from model.calibration import Calibration
 from model.types import Quality, Rate, Verdict
@@ -67,24 +69,21 @@ def embedded(photo: Photo, vectors: Any, bundle: Bundle) -> responses.EmbedAnswe
     )
 
 
-def verified(result: Verification, model: str) -> responses.VerifyAnswer:
-    verdict = result.verdict
-    face_a, face_b = (
-        result.photo_a.faces[result.face_a - 1],
-        result.photo_b.faces[result.face_b - 1],
-    )
+def verified(result: Compared, model: str) -> responses.VerifyAnswer:
+    verdict, face_a, face_b = result.verdict, result.face_a, result.face_b
     return responses.VerifyAnswer(
         **_verdict(verdict),
         model=model,
         model_id=verdict.model_id,
         calibration_id=verdict.calibration_id,
+        same_file=result.same_file,
         facial_areas=responses.FacialAreas(img1=area(face_a), img2=area(face_b)),
         faces=responses.TwoFaces(img1=face(face_a), img2=face(face_b)),
         time=round(result.seconds, 3),
     )
 
 
-def choice(result: Verification) -> dict[str, Any]:
+def choice(result: ChoiceNeeded) -> dict[str, Any]:
     """What a caller needs to say which faces are meant: all of them, and every pair's verdict."""
     pairs = [
         responses.PairOut(**_verdict(pair.verdict), face1=pair.face_a, face2=pair.face_b)
@@ -270,6 +269,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "likelihood_ratio": _finite(verdict.likelihood_ratio),
         "posterior": verdict.posterior,
         "supported": verdict.supported,
+        "headline": wording.headline(verdict),
         "reasons": list(verdict.reasons),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,15 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.ui.cards import enrollment as enrollment_cards
 from app.ui.cards import evidence, plots
 from app.ui.cards import faces as face_cards
 from app.ui.cards import markup as card_markup
 from app.ui.cards import model as model_cards
 from app.ui.cards import people as people_cards
+from app.ui.cards import search as search_cards
 from app.ui.cards import verdict as verdict_cards
+from app.ui.cards.enrollment import Decision, Outcome
 from app.ui.theme import STATIC
 from app.usecases.results import (
     Candidate,
+    ChoiceNeeded,
+    Compared,
     DetectedFace,
     Evidence,
     FaceSearch,
@@ -28,12 +34,13 @@ from app.usecases.results import (
     Photo,
     PhotoResult,
     Search,
-    Verification,
 )
+from app.usecases.review import Likeness, OddPhoto
 from app.web.schemas import serializers
 from index.types import Erased, Person, StoredPhoto
 from model.calibration import Calibration
-from model.types import Decision, Face, Match, Quality, Rate, Reason, Verdict
+from model.types import Decision as Answer
+from model.types import Face, Match, Quality, Rate, Reason, Verdict
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&${alert(3)}"
 STYLE = (STATIC / "style.css").read_text(encoding="utf-8")
@@ -49,7 +56,7 @@ class _Tags(HTMLParser):
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.text = ""
-        self.feed(markup)
+        self.feed(str(markup))
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -93,7 +100,7 @@ def photo(faces: int = 1, *reasons: Reason) -> Photo:
     return Photo(image, tuple(detected(number + 1, *reasons) for number in range(faces)))
 
 
-def verdict(decision: Decision = "same", score: float = 0.7, **changes: object) -> Verdict:
+def verdict(decision: Answer = "same", score: float = 0.7, **changes: object) -> Verdict:
     values = {
         "decision": decision, "score": score, "threshold": 0.4, "reject_below": 0.2,
         "target_fmr": 1e-4, "fmr": Rate(3 / 120_000, 1e-5, 6e-5, 3, 120_000),
@@ -104,13 +111,17 @@ def verdict(decision: Decision = "same", score: float = 0.7, **changes: object) 
     return Verdict(**{**values, **changes})
 
 
-def verification(found: Verdict | None, faces: int = 1) -> Verification:
+def verification(found: Verdict, faces: int = 1, *reasons: Reason) -> Compared:
+    first, second = photo(faces, *reasons), photo()
+    return Compared(found, first.faces[0], second.faces[0], first, second, False, 0.4)
+
+
+def choice(faces: int) -> ChoiceNeeded:
     pairs = tuple(
         PairVerdict(a, 1, verdict("same" if a == 1 else "different", 0.9 / a))
         for a in range(1, faces + 1)
     )
-    chosen = 1 if found else None
-    return Verification(found, chosen, chosen, pairs, photo(faces), photo(), 0.4)
+    return ChoiceNeeded(pairs, photo(faces), photo(), 0.4)
 
 
 def curves() -> plots.Curves:
@@ -129,59 +140,88 @@ def curves() -> plots.Curves:
     ("decision", "words"),
     [("same", "Same person"), ("different", "Different people"), ("inconclusive", "Inconclusive")],
 )
-def test_the_verdict_is_said_in_words_and_with_a_sign(decision: Decision, words: str) -> None:
+def test_the_verdict_is_said_in_words_and_with_a_sign(decision: Answer, words: str) -> None:
     markup = verdict_cards.verdict_card(verification(verdict(decision)), curves())
     tags = harmless(markup)
     assert words in tags.text
     assert card_markup.ICONS[decision] in markup
-    assert "3 of 120,000 stranger pairs look this alike" in tags.text
-    assert "5,000 times likelier for one person" in tags.text
     assert "threshold 0.40" in tags.text
     assert "d′ = 4.20" in tags.text
 
 
-def test_both_compared_crops_are_shown_with_what_to_do_about_them() -> None:
-    reason = Reason("too_small", "The face is small: 20 pixels. Move closer.", 20, 30)
-    found = verification(verdict())
-    found = Verification(
-        found.verdict, 1, 1, found.pairs, photo(1, reason), found.photo_b, found.seconds
-    )
-    tags = harmless(verdict_cards.verdict_card(found, curves()))
-    assert [tag for tag, _ in tags.found].count("img") == 2
-    assert "The face is small: 20 pixels. Move closer." in tags.text
+def test_weak_evidence_looks_weak() -> None:
+    weak = verdict_cards.verdict_card(verification(verdict(likelihood_ratio=3.0)), curves())
+    strong = verdict_cards.verdict_card(verification(verdict()), curves())
+    assert 'class="fv-card fv-verdict fv-same fv-weak"' in weak
+    assert 'class="fv-card fv-verdict fv-same fv-strong"' in strong
 
 
-def test_reasons_that_only_repeat_the_counts_are_left_out() -> None:
-    reasons = ("Headline.", "3 of 120,000 stranger pairs score this high.", "The photo is poor.")
-    tags = harmless(verdict_cards.verdict_card(verification(verdict(reasons=reasons)), None))
-    assert "Headline." in tags.text
-    assert "The photo is poor." in tags.text
-    assert "score this high" not in tags.text
+def test_figures_are_folded_away() -> None:
+    markup = verdict_cards.verdict_card(verification(verdict(reasons=("One.", "Two."))), curves())
+    before = markup[: markup.index('data-part="details"')]
+    for hidden in ("0.700", "0.400", '<svg class="fv-plot', "One.", "m" * 12, "c" * 12):
+        assert hidden in markup
+        assert hidden not in before
 
 
-def test_reasons_that_hold_a_count_by_chance_stay() -> None:
-    reasons = (
-        "Headline.",
-        "0 of 10 stranger pairs score this high or higher (0; 95% interval 0 to 0.3).",
-        "The calibration is too small to measure 1 in 10,000.",
-    )
-    found = verdict(reasons=reasons, fmr=Rate(0, 0, 0.3, 0, 10))
-    words = harmless(verdict_cards.verdict_card(verification(found), None)).text
-    assert "too small to measure 1 in 10,000" in words
-    assert "this high or higher" not in words
+def test_what_to_do_follows_an_inconclusive_verdict_only() -> None:
+    reason = Reason("too_dark", "The photo is dark. Add light from the front.", 20, 30)
+    for decision, told in (("inconclusive", True), ("same", False), ("different", False)):
+        tags = harmless(
+            verdict_cards.verdict_card(verification(verdict(decision), 1, reason), curves())
+        )
+        assert ("What to do next" in tags.text) is told
+        assert tags.text.count("Add light from the front") == 1 + told
+    plain = verdict_cards.verdict_card(verification(verdict("inconclusive")), None)
+    assert verdict_cards.OTHER_PHOTOS[0] in plain
+
+
+def test_the_marker_is_in_no_green_band_unless_the_answer_is_same() -> None:
+    poor = verdict("inconclusive", score=0.9, likelihood_ratio=None)
+    assert "fv-zone fv-same" not in verdict_cards.verdict_card(verification(poor), curves())
+    assert "fv-zone fv-same" in verdict_cards.verdict_card(verification(verdict()), curves())
+
+
+def test_the_same_photo_twice_is_said_first() -> None:
+    twice = dataclasses.replace(verification(verdict()), same_file=True)
+    text = harmless(verdict_cards.verdict_card(twice, None)).text.strip()
+    assert text.startswith("The same photo twice")
+
+
+@pytest.mark.parametrize(
+    "box", [(-40.0, -30.0, 60.0, 50.0), (120.0, 90.0, 260.0, 190.0), (10.0, 0.0, 50.0, 40.0)]
+)
+def test_boxes_and_their_labels_stay_within_the_picture(
+    box: tuple[float, float, float, float],
+) -> None:
+    face = dataclasses.replace(detected(), face=Face(box, np.zeros((5, 2), np.float32), 0.99))
+    shown = Photo(np.full((120, 160, 3), 120, np.uint8), (face,))
+    tags = harmless(face_cards.boxed("Photo", shown, names={1: "A very long name " * 3}))
+    rects = [attributes for tag, attributes in tags.found if tag == "rect"]
+    assert len(rects) == 2
+    for rect in rects:
+        left, top = float(rect["x"]), float(rect["y"])
+        assert 0 <= left <= left + float(rect["width"]) <= 160
+        assert 0 <= top <= top + float(rect["height"]) <= 121
+
+
+def test_a_doubtful_face_is_drawn_as_such_and_named() -> None:
+    sure, doubtful = detected(1), detected(2)
+    unsure = dataclasses.replace(doubtful, face=dataclasses.replace(doubtful.face, certain=False))
+    shown = Photo(np.full((120, 160, 3), 120, np.uint8), (sure, unsure))
+    assert "fv-found fv-doubt" in face_cards.boxed("Photo", shown)
+    assert "1 spot that may also be a face" in face_cards.others(shown)
+    assert face_cards.others(photo()) == ""
 
 
 def test_where_errors_are_not_known_nothing_is_said_about_evidence() -> None:
     unknown = verdict("inconclusive", likelihood_ratio=None, prior=0.5, posterior=None)
-    words = harmless(verdict_cards.verdict_card(verification(unknown), None)).text
-    assert "Weight of evidence" not in words
-    assert "Probability" not in words
     answer = serializers.verified(verification(unknown), "model")
     assert answer.likelihood_ratio is answer.posterior is None
 
 
 def test_with_several_faces_every_pair_is_listed_and_every_face_numbered() -> None:
-    tags = harmless(verdict_cards.choice_card(verification(None, faces=3)))
+    tags = harmless(verdict_cards.choice_card(choice(3)))
     rows = [attributes for tag, attributes in tags.found if tag == "tr"]
     assert len(rows) == 1 + 3
     boxes = [attributes for tag, attributes in tags.found if attributes.get("class") == "fv-box"]
@@ -233,19 +273,25 @@ def test_names_notes_and_file_names_stay_text() -> None:
         (FaceSearch(detected(), (Candidate(match, rate, True),)), FaceSearch(detected(2), ())),
         1, 0.4, 0.01, False, 0.1,
     )  # fmt: skip
-    result = PhotoResult(EVIL, "conflict", EVIL)
+    crop = np.full((112, 112, 3), 90, np.uint8)
+    result = PhotoResult(EVIL, "conflict", EVIL, crop=crop)
+    decision = Decision("hash", result, other=EVIL, other_id=EVIL, likeness=EVIL, sure=True)
+    likeness = Likeness(person, person, verdict())
     for markup in (
-        people_cards.person_card(person, [(stored(), None)]),
-        people_cards.people_table([person], 1, ""),
-        people_cards.people_table([], 0, EVIL),
-        people_cards.enrollment_card(EVIL, [result], 1),
-        people_cards.enrollment_card(EVIL, [result], 2),
-        people_cards.search_card(search),
+        people_cards.person_card(person, [(stored(), None)], {}, people_cards.Rights(True, True)),
+        people_cards.people_grid([person], {}, 1, "", False),
+        people_cards.people_grid([], {}, 0, EVIL, False),
+        people_cards.likeness_card(likeness, (None, None), ask=True),
+        people_cards.review_card([], [(OddPhoto(person, "1", 0.1), None)]),
+        enrollment_cards.enrollment_card(Outcome(EVIL, [result], 1)),
+        enrollment_cards.enrollment_card(Outcome(EVIL, [result], 2)),
+        enrollment_cards.enrollment_card(Outcome(EVIL, [result], 1, [decision])),
+        search_cards.search_card(search),
+        search_cards.who_is_where([(EVIL, search), (EVIL, EVIL)]),
         people_cards.erased_card(EVIL, Erased("id", 1, 2, 2, True)),
         card_markup.message("warning", EVIL, EVIL),
         face_cards.boxed(EVIL, photo()),
         card_markup.table((EVIL,), [(EVIL,)], EVIL),
-        face_cards.quality_list(Quality(0.1, (Reason("x", EVIL, 0, 0),))),
         verdict_cards.verdict_card(
             verification(verdict(reasons=(EVIL, EVIL), model_id=EVIL)), None
         ),
@@ -255,7 +301,7 @@ def test_names_notes_and_file_names_stay_text() -> None:
 
 def test_unknown_is_said_when_nobody_is_like_enough() -> None:
     nobody = FaceSearch(detected(), ())
-    tags = harmless(people_cards.search_card(Search(photo(), (nobody,), 3, 0.4, 0.01, True, 0.1)))
+    tags = harmless(search_cards.search_card(Search(photo(), (nobody,), 3, 0.4, 0.01, True, 0.1)))
     assert "Unknown" in tags.text
     assert "1 face found, 0 known" in tags.text
     assert "Searched among 3 people" in tags.text
@@ -265,11 +311,55 @@ def test_people_below_the_threshold_are_folded_away() -> None:
     rate = Rate(0.9, 0.8, 0.95, 90, 100)
     candidates = [Candidate(Match(name, name, 0.1, "1", None), rate, False) for name in ("A", "B")]
     found = FaceSearch(detected(), tuple(candidates))
-    markup = people_cards.search_card(Search(photo(), (found,), 2, 0.4, 0.01, True, 0.1))
+    markup = search_cards.search_card(Search(photo(), (found,), 2, 0.4, 0.01, True, 0.1))
     folded = markup[markup.index("<details>") : markup.index("</details>")]
     assert "all below the threshold" in folded
     assert markup.count("<table") == folded.count("<table") == 1
     assert "at most 1 in 100 strangers pass for one of them" in harmless(markup).text
+
+
+def test_names_stand_on_the_boxes_and_numbers_run_from_left_to_right() -> None:
+    rate = Rate(1e-5, 1e-6, 1e-4, 1, 100_000)
+    boxes = {1: (90.0, 10.0, 130.0, 60.0), 2: (5.0, 10.0, 45.0, 60.0)}
+    faces = [
+        dataclasses.replace(detected(number), face=Face(box, np.zeros((5, 2), np.float32), 0.99))
+        for number, box in boxes.items()
+    ]
+    known = Candidate(Match("id", "Ada", 0.8, "1", 0.3), rate, True)
+    found = Search(
+        Photo(np.full((120, 160, 3), 120, np.uint8), tuple(faces)),
+        (FaceSearch(faces[0], (known,)), FaceSearch(faces[1], ())), 1, 0.4, 0.01, True, 0.1,
+    )  # fmt: skip
+    placed = search_cards.left_to_right(found)
+    assert [(each.place, each.found.face.number) for each in placed] == [(1, 2), (2, 1)]
+    markup = search_cards.search_card(found)
+    assert ">2 Ada</text>" in markup
+    assert ">1 ?</text>" in markup
+    for act in ("open", "add", "enroll"):
+        assert f'data-act="{act}"' in markup
+        assert f'data-act="{act}"' not in search_cards.search_card(found, actions=False)
+
+
+def test_every_refused_photo_has_a_decision_of_its_own() -> None:
+    crop = np.full((112, 112, 3), 90, np.uint8)
+    poor = PhotoResult("a.jpg", "poor_quality", "Too dark.", crop=crop)
+    clash = PhotoResult("b.jpg", "conflict", "Looks like Tony.", crop=crop)
+    asked = [Decision("p", poor), Decision("c", clash, other="Tony", other_id="t")]
+    markup = enrollment_cards.enrollment_card(Outcome("Gerd", [poor, clash], 2, asked))
+    parts = markup.split("<article")[1:]
+    assert len(parts) == 2
+    assert 'data-act="insist"' in parts[0]
+    # A conflict is asked about twice: the first time there is no way to insist.
+    assert 'data-act="insist"' not in parts[1]
+    assert 'data-act="doubt"' in parts[1]
+    assert 'data-act="give"' in parts[1]
+    again = [Decision("c", clash, other="Tony", other_id="t", sure=True)]
+    assert 'data-act="insist"' in enrollment_cards.enrollment_card(
+        Outcome("Gerd", [clash], 1, again)
+    )
+    done = enrollment_cards.enrollment_card(Outcome("Gerd", [], 0, person_id="g"))
+    assert 'data-act="another"' in done
+    assert 'data-act="more"' in done
 
 
 def test_a_card_carries_its_pictures_itself(tmp_path: Path) -> None:

@@ -30,9 +30,10 @@ from app import samples
 from app.auth import LOCAL, KeyStore
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import build, private_folder
+from app.ui import private_folder
 from app.ui.cards import people as people_cards
 from app.ui.downloads import PREFIX, Downloads
+from app.ui.page import build
 from app.ui.widgets import confirmations
 from app.ui.widgets.background import SessionJobs, steps
 from app.ui.widgets.photo_picker import picker_value, read_uploads

@@ -14,7 +14,7 @@ import pytest
 from app import auth
 from app.auth import KeyStore
 from app.service import FaceService
-from app.ui import build
+from app.ui.page import build
 from app.ui.widgets.photo_picker import picker_value
 from app.usecases.results import Upload
 from tests.app.helpers import Photos, made_up_calibration

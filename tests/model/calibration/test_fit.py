@@ -22,7 +22,7 @@ def test_small_samples_support_no_small_targets() -> None:
     verdict = few.decide(0.99, 1e-6)
     assert not verdict.supported
     assert any("too small to measure" in reason for reason in verdict.reasons)
-    assert any("1 in 1,000,000" in warning for warning in few.warnings)
+    assert any("1 in 1 million" in warning for warning in few.warnings)
 
 
 def test_a_threshold_that_no_two_photos_reach_is_called_so() -> None:

@@ -110,7 +110,7 @@ def test_the_report_is_one_whole_file_with_its_plots_and_pictures(report: Path) 
     assert all(value.startswith("data:image/jpeg;base64,") for value in tags.fetched)
     assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
     assert "nan" not in re.findall(r'points="([^"]*)"', text)
-    for word in ("Thresholds", "By group", "even × odd", "Worst pairs", "1 in 1,000,000"):
+    for word in ("Thresholds", "By group", "even × odd", "Worst pairs", "1 in 1 million"):
         assert word in text
 
 

@@ -1,0 +1,95 @@
+"""A verdict or a search as one HTML file that is complete in itself and prints well."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from app.ui.cards import search as search_cards
+from app.ui.cards import verdict as verdict_cards
+from app.ui.cards.curves import curves_of
+from app.ui.cards.faces import boxed
+from app.ui.cards.markup import live, render
+from app.usecases.results import Compared, Search
+from model import wording
+
+if TYPE_CHECKING:
+    from app.service import FaceService
+    from app.ui.downloads import Downloads
+
+STYLE = Path(__file__).parents[1] / "static" / "style.css"
+
+
+def verification(result: Compared, service: FaceService, *, note: str = "") -> str:
+    """The report of a verdict.
+
+    Args:
+        result: The verdict.
+        service: Says which model and calibration were used.
+        note: Words of whoever made the report.
+    """
+    verdict = result.verdict
+    photos = [
+        boxed(f"{caption} (face {face.number} was compared)", photo)
+        for caption, face, photo in zip(
+            verdict_cards.SIDES, (result.face_a, result.face_b), (result.photo_a, result.photo_b),
+            strict=True,
+        )
+    ]  # fmt: skip
+    settings = [
+        ("Limit", wording.target(verdict.target_fmr).capitalize() + " pass for the same person"),
+        ("Likely beforehand", wording.one_in(verdict.prior) if verdict.prior else "not said"),
+    ]
+    return _page(
+        "Are these two photos of one person?",
+        verdict_cards.verdict_card(result, curves_of(service.calibration()), report=False),
+        photos, settings, service, note,
+    )  # fmt: skip
+
+
+def search(found: Search, service: FaceService, *, note: str = "") -> str:
+    """The report of a search."""
+    settings = [
+        ("Searched among", wording.plural(found.gallery_size, "person", "people")),
+        ("Limit", wording.target(found.target_fpir).capitalize() + " pass for one of them"),
+    ]
+    card = search_cards.search_card(found, actions=False)
+    return _page("Who is in this photo?", card, [], settings, service, note)
+
+
+def _page(
+    question: str, card: Markup, photos: list[Markup], settings: list[tuple[str, str]],
+    service: FaceService, note: str,
+) -> str:  # fmt: skip
+    info, calibration = service.model_info(), service.calibration()
+    people = wording.plural(calibration.people, "person", "people")
+    facts = [
+        *settings,
+        ("Model", f"{info.name}, id {info.model_id[:16]}"),
+        ("Calibration", f"{calibration.id} of {calibration.created[:10]}"),
+        ("Measured on", f"{people}: {calibration.protocol}"),
+        ("Made on", time.strftime("%Y-%m-%d %H:%M %Z")),
+    ]
+    return str(
+        render(
+            "report.html",
+            question=question, card=card, photos=photos, facts=facts, note=note.strip(),
+            style=Markup(STYLE.read_text(encoding="utf-8")),
+        )
+    )  # fmt: skip
+
+
+def offer(downloads: Downloads, name: str, report: str, owner: str | None) -> Markup:
+    """A link that fetches a report once, by itself, for the user who asked for it."""
+    address, _, _ = downloads.offer(
+        name, lambda file: file.write_text(report, encoding="utf-8"), owner
+    )
+    return live(
+        Markup(
+            '<p class="fv-lead">The report is downloaded; nothing of it stays here. '
+            '<a data-fetch="{0}" href="{0}" download="{1}">{1}</a></p>'
+        ).format(address, name)
+    )
