@@ -72,8 +72,7 @@ def most_alike(context: Context, person_id: str, most: int) -> list[str]:
     held = context.gallery.changes.vectors_of_people([person_id])
     if not len(held):
         return []
-    mean = held.vectors.astype(np.float32).mean(axis=0)
-    query = Embedding(mean / max(float(np.linalg.norm(mean)), 1e-9), context.bundle.model_id)
+    query = Embedding(_mean(held.vectors.astype(np.float32)), context.bundle.model_id)
     (found,) = context.search.search_many([query], k=most + 1)
     return [each.person_id for each in found.nearest if each.person_id != person_id][:most]
 
@@ -91,7 +90,6 @@ def review(context: Context, progress: Progress | None = None) -> Review:
 
     Two entries may be one person when one would be found in the place of the other by a search.
     """
-    calibration = context.need_calibration()
     limit = _decide(context, 0.0).reject_below
     total = context.gallery.reader.count()
     pairs: dict[tuple[str, str], float] = {}
@@ -101,36 +99,41 @@ def review(context: Context, progress: Progress | None = None) -> Review:
         if progress:
             progress("Looking at everyone", done, total)
         done += len(people)
-        known = {each.id: each for each in people}
-        held = context.gallery.changes.vectors_of_people(list(known))
-        owners = np.array(held.people)
-        vectors = held.vectors.astype(np.float32)
+        held = context.gallery.changes.vectors_of_people([each.id for each in people])
+        owners, vectors = np.array(held.people), held.vectors.astype(np.float32)
+        seen = [person for person in people if (owners == person.id).any()]
         means = []
-        for person in people:
+        for person in seen:
             mine = owners == person.id
-            odd += [
-                OddPhoto(person, photo, score)
-                for photo, score in _odd(held.ids[mine], vectors[mine], limit).items()
-            ]
-            mean = vectors[mine].mean(axis=0) if mine.any() else np.zeros(vectors.shape[1])
-            means.append(mean / max(float(np.linalg.norm(mean)), 1e-9))
-        found = context.search.search_many(
-            [Embedding(mean.astype(np.float32), context.bundle.model_id) for mean in means],
-            k=3,
-            threshold=lambda met: (
-                calibration.search_threshold(met, context.settings.target_fpir).threshold
-            ),
-        )
-        target = context.settings.target_fpir
-        for person, result in zip(people, found, strict=True):
-            needed = calibration.search_threshold(result.strangers, target).threshold
-            for match in result.nearest:
-                if match.person_id != person.id and match.score >= needed:
-                    pair = tuple(sorted((person.id, match.person_id)))
-                    pairs[pair] = max(match.score, pairs.get(pair, -1.0))
+            means.append(_mean(vectors[mine]))
+            found = _odd(held.ids[mine], vectors[mine], limit)
+            odd += [OddPhoto(person, photo, score) for photo, score in found.items()]
+        pairs |= _look_alikes(context, seen, means)
     best = sorted(pairs, key=lambda pair: -pairs[pair])[:MOST]
     odd.sort(key=lambda each: each.score)
     return Review(tuple(alike(context, *pair) for pair in best), tuple(odd[:MOST]))
+
+
+def _look_alikes(
+    context: Context, people: list[Person], means: list[np.ndarray]
+) -> dict[tuple[str, str], float]:
+    """Pairs of entries that a search takes for each other, with their score."""
+    calibration, target = context.need_calibration(), context.settings.target_fpir
+    queries = [Embedding(mean, context.bundle.model_id) for mean in means]
+    pairs = {}
+    for person, result in zip(people, context.search.search_many(queries, k=3), strict=True):
+        needed = calibration.search_threshold(result.strangers, target).threshold
+        for match in result.nearest:
+            if match.person_id != person.id and match.score >= needed:
+                first, second = sorted((person.id, match.person_id))
+                pairs[first, second] = match.score
+    return pairs
+
+
+def _mean(vectors: np.ndarray) -> np.ndarray:
+    """The unit vector in the middle of some, float32 ``(D,)``."""
+    mean = vectors.mean(axis=0)
+    return (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
 
 
 def _chunks(context: Context) -> Iterator[list[Person]]:

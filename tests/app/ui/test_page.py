@@ -180,9 +180,9 @@ def test_an_imported_file_is_deleted_even_when_the_key_was_revoked(
     upload = tmp_path / "gallery.faces"
     upload.write_bytes(b"people")
     page = build(service, service.settings)
-    imports = next(each.fn for each in page.fns.values() if each.name == "import_file")
+    imports = next(each.fn for each in page.fns.values() if each.name == "do_import")
     KeyStore(service.settings.keys_file).add("ann", "read")
-    answer = imports("", None, 0, str(upload), False, Namespace(username=None))
+    answer = imports(str(upload), "skip", Namespace(username=None))
     assert any("A key is needed" in str(said) for said in answer.values())
     assert not upload.exists()
 
@@ -208,22 +208,22 @@ def test_a_refused_import_names_the_file_but_not_where_it_lies(
 ) -> None:
     service.enroll("Grace", [Upload("hopper.jpg", photos.hopper)])
     page = build(service, service.settings)
-    imports = next(each.fn for each in page.fns.values() if each.name == "import_file")
+    imports = next(each.fn for each in page.fns.values() if each.name == "do_import")
     local = Namespace(username=None)
 
-    def said(content: bytes, leave: bool) -> str:
+    def said(content: bytes, existing: str) -> str:
         upload = tmp_path / "gallery.faces"
         upload.write_bytes(content)
-        return " ".join(map(str, imports("", None, 0, str(upload), leave, local).values()))
+        return " ".join(map(str, imports(str(upload), existing, local).values()))
 
     service.export(tmp_path / "exported")
     exported = (tmp_path / "exported").read_bytes()
     for content in (b"no gallery", exported, exported[:-200]):
-        words = said(content, leave=False)
+        words = said(content, "error")
         assert "gallery.faces" in words
         assert str(tmp_path) not in words
         assert "existing=" not in words
-    assert "Added 0 people" in said(exported, leave=True)
+    assert "Added 0 people" in said(exported, "skip")
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -249,8 +249,11 @@ def test_events_that_look_at_photos_share_the_workers(service: FaceService) -> N
     pickers = {"verify-first", "verify-second", "search-photo", "enroll-photos"}
     looking = [
         each for each in page.fns.values()
-        if each.name in ("run_sample", "show_regions")
-        or (each.fn and pickers & {given.elem_id for given in each.inputs})
+        if each.name == "run_sample"
+        or (
+            each.fn and each.name != "follow"
+            and pickers & {given.elem_id for given in each.inputs}
+        )
     ]  # fmt: skip
     assert len(looking) == 10
     assert {(each.concurrency_id, each.concurrency_limit) for each in looking} == {("photos", 3)}
