@@ -8,6 +8,7 @@ reads, and the map of regions that explains a comparison, leaves none.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from app.auth import KeyStore, Principal
 from app.context import Context
 from app.settings import Settings
 from app.usecases import calibrate as own_calibration
+from app.usecases import many as many_photos
 from app.usecases import search as search_gallery
 from app.usecases import verify as verify_photos
+from app.usecases.many import Clustered, Pair, PairAnswer
 from app.usecases.people import PeopleService
 from app.usecases.progress import Progress
 from app.usecases.results import (
@@ -141,6 +144,44 @@ class FaceService(PeopleService):
         else:
             self._log("verify", verdict="choice_needed", pairs=len(result.pairs))
         return result
+
+    def verify_many(
+        self,
+        pairs: Sequence[Pair],
+        read: Callable[[str], bytes],
+        *,
+        target_fmr: float | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Iterator[PairAnswer]:
+        """Compare pairs of photos one after another; each has its own verdict or error.
+
+        Args:
+            pairs: What to compare.
+            read: From what a photo is called to its bytes.
+            target_fmr: As in :meth:`verify`.
+            cancel: Set it to stop; the work ends with ``Cancelled``.
+        """
+        self.principal.require("read")
+        self._log("verify_many", pairs=len(pairs))
+        return many_photos.verify_many(
+            self.context, pairs, read, target_fmr=target_fmr, cancel=cancel
+        )
+
+    def cluster(
+        self,
+        photos: Sequence[str],
+        read: Callable[[str], bytes],
+        *,
+        target_fmr: float | None = None,
+        progress: Progress | None = None,
+    ) -> Clustered:
+        """Sort photos of unknown people into groups of one person each, by the calibrated rule."""
+        self.principal.require("read")
+        found = many_photos.cluster(
+            self.context, photos, read, target_fmr=target_fmr, progress=progress
+        )
+        self._log("cluster", photos=len(photos), groups=len(found.groups))
+        return found
 
     def occlusion_map(
         self,

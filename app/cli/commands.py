@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
     """Compare two photo files."""
-    from app.usecases.results import ChoiceNeeded
+    from app.usecases.results import ChoiceNeeded, Compared
 
     settings.prepare()
     # Before the model is loaded, for a wrong path is the commonest mistake.
-    first, second = _read(options.first, settings), _read(options.second, settings)
-    with _service(settings) as service:
+    first, second = read_photo(options.first, settings), read_photo(options.second, settings)
+    with open_service(settings) as service:
         result = service.verify(
             first,
             second,
@@ -39,6 +39,11 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
             face_b=options.face_b,
         )
         model = service.context.bundle.name
+        if options.report and isinstance(result, Compared):
+            from app.ui.cards import report
+
+            made = report.verification(result, service, note=options.note)
+            options.report.write_text(made, encoding="utf-8")
     if isinstance(result, ChoiceNeeded):
         from app.web.schemas import serializers
 
@@ -74,8 +79,8 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
 def search(settings: Settings, options: argparse.Namespace) -> int:
     """Look for the faces of a photo file in the gallery."""
     settings.prepare()
-    photo = _read(options.photo, settings)
-    with _service(settings) as service:
+    photo = read_photo(options.photo, settings)
+    with open_service(settings) as service:
         result = service.search(photo, top=options.top, target_fpir=options.target_fpir)
         model = service.context.bundle.name
     if options.json:
@@ -178,7 +183,8 @@ def _from_milvus_too(gallery: Gallery, url: str, erased: Erased) -> Erased:
 
 
 @contextmanager
-def _service(settings: Settings) -> Iterator[Any]:
+def open_service(settings: Settings) -> Iterator[Any]:
+    """The service while the block runs."""
     from app.service import FaceService
 
     service = FaceService.open(settings)
@@ -203,7 +209,12 @@ def _gallery(settings: Settings) -> Iterator[Any]:
         yield gallery
 
 
-def _read(path: Path, settings: Settings) -> bytes:
+def read_photo(path: Path, settings: Settings) -> bytes:
+    """The bytes of a photo file, at most one more than are accepted.
+
+    Raises:
+        BadImage: It cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return file.read(settings.max_upload_bytes + 1)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from app.cli import enroll
+from app.cli import enroll, many
 from app.cli.exit_codes import INTERRUPTED, USAGE
 from app.cli.output import failed, heard
 from app.cli.parser import Parser, common_options, positive, rate, settings_of
@@ -63,14 +63,22 @@ def _parser() -> Parser:
     verify.add_argument("--prior", type=rate, help="probability of 'same' before looking")
     verify.add_argument("--face-a", type=positive, help="which face of A, from 1, largest first")
     verify.add_argument("--face-b", type=positive, help="which face of B")
+    verify.add_argument("--report", type=Path, metavar="OUT.html", help="also write a report")
+    verify.add_argument("--note", default="", help="words to put into the report")
+
+    pairs = commands.add_parser("verify-many", parents=[common], help="answer a CSV of pairs")
+    many.add_pairs_arguments(pairs)
+
+    heap = commands.add_parser("cluster", parents=[common], help="sort photos by person")
+    many.add_cluster_arguments(heap)
 
     search = commands.add_parser("search", parents=[common], help="who is in this photo?")
     search.add_argument("photo", type=Path, metavar="PHOTO")
     search.add_argument("--top", type=positive, default=3, help="people listed per face")
     search.add_argument("--target-fpir", type=rate, help="chance of any false match, such as 0.01")
 
-    many = commands.add_parser("enroll", parents=[common], help="enroll a folder, CSV or zip")
-    enroll.add_arguments(many)
+    batch = commands.add_parser("enroll", parents=[common], help="enroll a folder, CSV or zip")
+    enroll.add_arguments(batch)
 
     people = commands.add_parser("people", parents=[common], help="list the gallery")
     people.add_argument("query", nargs="?", default="", help="part of the name")
@@ -101,7 +109,8 @@ def _parser() -> Parser:
 
     for command, function in (
         (parser, _serve), (serve, _serve), (verify, _command("verify")),
-        (search, _command("search")), (many, enroll.command), (people, _command("people")),
+        (search, _command("search")), (batch, enroll.command), (pairs, many.verify_many),
+        (heap, many.cluster), (people, _command("people")),
         (forget, _command("forget")), (add, _add_key), (show, _list_keys),
         (revoke, _revoke_key), (audit, _check_audit),
     ):  # fmt: skip

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from model.faces import detect
 from model.types import Face, Match, Quality, Rate, Verdict
 
 PhotoStatus = Literal[
@@ -64,7 +63,10 @@ class Photo:
 
         Small faces in the background and finds that may be no faces are not among them.
         """
-        meant = detect.candidates([each.face for each in self.faces], self.image.shape)
+        # Here, for it loads torch: what needs no model imports this module too.
+        from model.faces.detect import candidates
+
+        meant = candidates([each.face for each in self.faces], self.image.shape)
         return tuple(each for each in self.faces if any(each.face is face for face in meant))
 
     @property

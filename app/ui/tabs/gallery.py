@@ -39,9 +39,7 @@ class GalleryTab:
         self.service = service
         with gr.Row(elem_classes="fv-controls"):
             self.query = gr.Textbox("", label="Find a name", elem_id="gallery-query", scale=3)
-            self.review = gr.Button(
-                "Find duplicates and odd photos", elem_id="gallery-review", scale=1
-            )
+            self.review = gr.Button("Find duplicates", elem_id="gallery-review", scale=1)
         self.notice = action_area("gallery-notice")
         self.details = action_area("gallery-details")
         self.listing = action_area("gallery-list")

@@ -170,7 +170,36 @@ def ask_api(url: str, first: Path, second: Path) -> dict:
 def choose_person(page: Page, name: str) -> None:
     """Choose a person on the Gallery tab."""
     settle(page)
-    page.click("#gallery-person input")
-    page.get_by_role("option", name=re.compile(rf"^{name} \(")).click()
+    if page.locator("#gallery-details [data-act=close]").count():
+        act(page, "#gallery-details", "close")
+    page.locator("#gallery-list .fv-person", has=page.get_by_text(name, exact=True)).click()
     page.wait_for_selector(f"#gallery-details h2:text-is('{name}')")
     settle(page)
+
+
+def act(page: Page, part: str, name: str) -> None:
+    """Click the first button of a part that asks for ``name``, and wait for the answer."""
+    page.locator(f"{part} [data-act={name}]").first.click()
+    settle(page)
+
+
+def unfold(page: Page, part: str) -> None:
+    """Open all that is folded in a part of the page."""
+    page.evaluate(
+        "part => { for (const each of document.querySelectorAll(part + ' details'))"
+        " each.open = true; }",
+        part,
+    )
+
+
+def enroll(page: Page, name: str, *photos: Path) -> str:
+    """Press Enroll and wait until every photo is dealt with; the text of the result."""
+    open_tab(page, "Enroll")
+    page.fill("#enroll-name input, #enroll-name textarea", name)
+    if page.locator("#enroll-photos .fv-picker[data-filled=yes]").count():
+        page.click("#enroll-photos [data-part=clear]")
+    give(page, "#enroll-photos", *photos)
+    page.click("#enroll-run")
+    shows(page, "#enroll-result", f"{name}:")
+    settle(page)
+    return page.inner_text("#enroll-result")

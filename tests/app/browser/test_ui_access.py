@@ -127,7 +127,10 @@ def test_the_page_asks_for_a_key_where_there_is_one(
         password.fill(secret)
         page.get_by_role("button", name=re.compile("log ?in", re.I)).click()
         wait_until_live(page)
+        assert page.get_by_role("tab", name="Enroll").count() == 0
         for name, admins_only in (("Gallery", "#gallery-transfer"), ("Model", "#model-own")):
             open_tab(page, name)
             page.wait_for_selector(admins_only, state="hidden")
+        page.click("[data-logout]")
+        page.locator("input[type=password]").wait_for()
         context.close()

@@ -68,7 +68,7 @@ def test_a_sample_fills_both_photos_and_is_answered_every_time(page: Page) -> No
         settle(page)
         page.wait_for_selector("#verify-result .fv-verdict")
         assert page.locator("#verify-first img[alt='eileen_collins.jpg']").count() == 1
-        scores.append(re.search(r"score (\S+)", page.inner_text("#verify-result")).group(1))
+        scores.append(re.search(r"Score (\S+)", page.text_content("#verify-result")).group(1))
     assert scores[0] == scores[2] != scores[1]
 
 

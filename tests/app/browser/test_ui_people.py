@@ -13,7 +13,17 @@ import pytest
 from tests import samples
 from tests.app import helpers
 from tests.app.browser import driving
-from tests.app.browser.driving import choose_person, give, keep, open_tab, settle, shows
+from tests.app.browser.driving import (
+    act,
+    choose_person,
+    enroll,
+    give,
+    keep,
+    open_tab,
+    settle,
+    shows,
+    unfold,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -24,50 +34,41 @@ EVIL = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"
 
 
 def test_enroll_search_forget(page: Page, files: dict[str, Path]) -> None:
-    open_tab(page, "Enroll")
-    page.fill("#enroll-name input, #enroll-name textarea", EVIL)
-    give(page, "#enroll-photos", files["hopper"], files["nobody"], files["both"])
-    page.click("#enroll-run")
-    page.wait_for_selector("#enroll-face label")
-    settle(page)
+    words = enroll(page, EVIL, files["hopper"], files["nobody"], files["both"])
     keep(page, "enroll")
-    words = page.inner_text("#enroll-result")
     assert "1 photo of 3 stored" in words
     assert "No face" in words
     assert "Several faces" in words
+    act(page, "#enroll-result", "leave")
+    assert page.input_value("#enroll-name input, #enroll-name textarea") == ""
+    assert page.locator("#enroll-photos .fv-picker[data-filled=yes]").count() == 0
 
     open_tab(page, "Search")
-    give(page, "#search-photo", files["hopper_again"])
+    give(page, "#search-photo", files["both"])
     page.click("#search-run")
     page.wait_for_selector("#search-result .fv-card")
     settle(page)
     keep(page, "search-known")
     words = page.inner_text("#search-result")
     assert EVIL in words
-    assert "1 face found, 1 known" in words
-    assert page.locator("#search-result tbody img").count() == 1
-    give(page, "#search-photo", files["collins"])
-    page.click("#search-run")
-    page.wait_for_selector("#search-result .fv-card")
+    assert "2 faces found, 1 known" in words
+    assert "1 unknown face" in words
+    labels = page.locator("#search-result svg text").all_text_contents()
+    assert sorted(labels) == sorted(["1 ?", f"2 {EVIL}"])
+    page.locator("#search-result .fv-face").first.hover()
+    assert page.locator("#search-result .fv-found[data-lit]").count() == 1
+    act(page, "#search-result", "open")
+    page.wait_for_selector("#gallery-details .fv-who")
     settle(page)
-    keep(page, "search-unknown")
-    assert "Unknown" in page.inner_text("#search-result")
-
-    open_tab(page, "Gallery")
-    page.wait_for_selector("#gallery-list tbody tr")
-    page.click("#gallery-person input")
-    page.get_by_role("option").first.click()
-    page.wait_for_selector("#gallery-details .fv-card")
-    settle(page)
-    page.click("#gallery-forget")
+    page.click("#gallery-details .fv-danger summary")
+    act(page, "#gallery-details", "ask-forget")
     page.wait_for_selector(".fv-ask")
     keep(page, "gallery-forget")
-    page.click("#gallery-keep")
-    page.wait_for_selector(".fv-ask", state="hidden")
-    assert page.locator("#gallery-list tbody tr").count() == 1
-    page.click("#gallery-forget")
-    page.wait_for_selector(".fv-ask", state="visible")
-    page.click("#gallery-erase")
+    act(page, "#gallery-details", "keep")
+    page.wait_for_selector(".fv-ask", state="detached")
+    page.click("#gallery-details .fv-danger summary")
+    act(page, "#gallery-details", "ask-forget")
+    act(page, "#gallery-details", "do-forget")
     words = shows(page, "#gallery-notice", "is forgotten")
     settle(page)
     keep(page, "gallery-forgotten")
@@ -76,25 +77,48 @@ def test_enroll_search_forget(page: Page, files: dict[str, Path]) -> None:
     assert page.evaluate("window.pwned") is None
 
 
-def test_a_gallery_can_be_cared_for_exported_and_imported(
-    page: Page, files: dict[str, Path], tmp_path: Path
-) -> None:
-    open_tab(page, "Enroll")
-    page.fill("#enroll-name input, #enroll-name textarea", "Grace")
-    give(page, "#enroll-photos", files["hopper"], files["hopper_again"])
-    page.click("#enroll-run")
-    page.wait_for_function(
-        "/stored$/m.test(document.querySelector('#enroll-result h3')?.innerText)"
-    )
+def test_an_unknown_face_is_enrolled_from_a_search(page: Page, files: dict[str, Path]) -> None:
+    open_tab(page, "Search")
+    give(page, "#search-photo", files["both"], files["nobody"])
+    page.click("#search-run")
+    shows(page, "#search-result", "2 photos, 0 known people")
     settle(page)
-    assert "2 photos of 2 stored" in page.inner_text("#enroll-result")
+    keep(page, "search-several")
+    unfold(page, "#search-result")
+    act(page, "#search-result", "enroll")
+    page.wait_for_selector("#enroll-photos .fv-picker[data-filled=yes]")
+    page.fill("#enroll-name input, #enroll-name textarea", "Left")
+    page.click("#enroll-run")
+    shows(page, "#enroll-result", "Left: 1 photo of 1 stored")
+    settle(page)
+    act(page, "#enroll-result", "open")
+    page.wait_for_selector("#gallery-details h2:text-is('Left')")
+    settle(page)
+    forget(page)
+
+
+def forget(page: Page) -> None:
+    """Forget the person shown on the Gallery tab."""
+    page.click("#gallery-details .fv-danger summary")
+    act(page, "#gallery-details", "ask-forget")
+    act(page, "#gallery-details", "do-forget")
+    page.wait_for_selector("#gallery-list :text('Nobody is enrolled yet')")
+
+
+def test_a_gallery_can_be_cared_for_exported_and_imported(
+    page: Page, files: dict[str, Path], tmp_path: Path, server: driving.Running
+) -> None:
+    assert "2 photos of 2 stored" in enroll(page, "Grace", files["hopper"], files["hopper_again"])
     open_tab(page, "Gallery")
     choose_person(page, "Grace")
-    page.fill("#gallery-new-name input, #gallery-new-name textarea", "Grace Hopper")
-    page.click("#gallery-rename")
+    page.fill("#gallery-details input[name=name]", "Grace Hopper")
+    act(page, "#gallery-details", "rename")
     page.wait_for_selector("#gallery-details h2:has-text('Grace Hopper')")
-    settle(page)
     assert page.locator("#gallery-details img").count() == 2
+    keep(page, "gallery-person")
+    act(page, "#gallery-details", "close")
+    page.wait_for_function("document.querySelector('#gallery-list img')?.naturalWidth > 0")
+    keep(page, "gallery-faces")
 
     page.click("text=Export and import")
     page.click("#gallery-export")
@@ -105,15 +129,10 @@ def test_a_gallery_can_be_cared_for_exported_and_imported(
     assert exported.stat().st_size > 0
 
     choose_person(page, "Grace Hopper")
-    page.click("#gallery-forget")
-    page.click("#gallery-erase")
-    page.wait_for_selector("#gallery-list :text('Nobody is enrolled yet')")
+    forget(page)
     page.set_input_files("#gallery-file input[type=file]", str(exported))
-    page.wait_for_selector("#gallery-list td:has-text('Grace Hopper')")
+    page.wait_for_selector("#gallery-list .fv-person:has-text('Grace Hopper')")
     shows(page, "#gallery-offer", "Added 1 person")
-    settle(page)
-    page.set_input_files("#gallery-file input[type=file]", str(exported))
-    shows(page, "#gallery-offer", "Grace Hopper of the export gallery.faces is in the gallery")
     settle(page)
     large = tmp_path / "large.faces"
     with large.open("wb") as file:
@@ -122,14 +141,16 @@ def test_a_gallery_can_be_cared_for_exported_and_imported(
     shows(page, "#gallery-file-limit", "large.faces has 51 MB: too large")
     page.wait_for_selector("#gallery-offer .fv-card", state="detached")
     keep(page, "gallery-transfer")
-    page.get_by_label("Leave people who are here already as they are").check()
+    # People who are here already: the choice is made before.
     page.set_input_files("#gallery-file input[type=file]", str(exported))
     shows(page, "#gallery-offer", "Added 0 people")
     settle(page)
+    page.get_by_role("radio", name="Stop, and import nobody").check()
+    page.set_input_files("#gallery-file input[type=file]", str(exported))
+    shows(page, "#gallery-offer", "Grace Hopper of the export gallery.faces is in the gallery")
+    settle(page)
     choose_person(page, "Grace Hopper")
-    page.click("#gallery-forget")
-    page.click("#gallery-erase")
-    page.wait_for_selector("#gallery-list :text('Nobody is enrolled yet')")
+    forget(page)
 
 
 def test_own_photos_are_measured_used_and_called_off(

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.app.browser import driving
-from tests.app.browser.driving import ask_api, compare, give, keep, open_tab, settle, shows, visit
+from tests.app.browser.driving import (
+    ask_api,
+    compare,
+    give,
+    keep,
+    open_tab,
+    settle,
+    shows,
+    unfold,
+    visit,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -26,10 +36,17 @@ def test_verify_says_what_the_api_says(
     words = compare(page, files["collins"], files["collins_again"])
     keep(page, "verify-same")
     assert words.startswith("Same person")
-    assert re.search(r"of [\d,]+ stranger pairs look this alike", words)
-    assert "times likelier for one person" in words
+    assert re.search(r"of [\d.,]+ (million )?pairs of strangers look this alike", words)
+    assert "Score" not in words
+    answer = ask_api(server.url, files["collins"], files["collins_again"])
+    assert words.startswith(answer["headline"])
     assert page.locator("#verify-result .fv-crop").count() == 2
-    assert page.locator("#verify-result svg.fv-plot").count() == 1
+    assert not page.is_visible("#verify-result svg.fv-plot")
+    page.click("#verify-result details[data-part=details] summary")
+    assert page.is_visible("#verify-result svg.fv-plot")
+    words = page.inner_text("#verify-result")
+    for reason in answer["reasons"]:
+        assert reason in words
 
     words = compare(page, files["collins"], files["hopper"])
     keep(page, "verify-different")
@@ -42,12 +59,15 @@ def test_verify_says_what_the_api_says(
 def test_what_was_likely_before_gives_a_probability(
     page: Page, server: driving.Running, files: dict[str, Path]
 ) -> None:
-    assert "Probability" not in compare(page, files["collins"], files["hopper"])
+    compare(page, files["collins"], files["hopper"])
+    assert "Probability" not in page.text_content("#verify-result")
     page.click("#verify-prior input")
     page.get_by_role("option", name="1 in 100", exact=True).click()
-    words = shows(page, "#verify-result", "if you thought 1 in 100 before")
+    settle(page)
+    unfold(page, "#verify-result")
+    words = shows(page, "#verify-result", "if it was 1 in 100 before looking")
     ratio = ask_api(server.url, files["collins"], files["hopper"])["likelihood_ratio"]
-    told = re.search(r"([\d.]+)% that it is one person", words)
+    told = re.search(r"one person: ([\d.]+)%", words)
     assert float(told[1]) / 100 == pytest.approx(ratio / (ratio + 99), rel=0.06)
     keep(page, "verify-prior")
 
@@ -60,13 +80,39 @@ def test_several_faces_are_numbered_and_nobody_is_picked(
     assert words.startswith("Which faces do you mean?")
     assert page.locator("#verify-result tbody tr").count() == 2
     assert page.locator("#verify-result .fv-verdict").count() == 0
-    page.get_by_role("radio", name="Face 1").check()
+    page.click("#verify-result .fv-found[data-face='1']")
     page.wait_for_selector("#verify-result .fv-verdict")
     settle(page)
     keep(page, "verify-chosen")
     assert page.inner_text("#verify-result").startswith("Same person")
-    page.get_by_role("radio", name="Face 2").check()
+    # The keyboard does it too.
+    unfold(page, "#verify-result")
+    page.focus("#verify-result .fv-found[data-face='2']")
+    page.keyboard.press("Enter")
     page.wait_for_function("!document.querySelector('#verify-result').innerText.startsWith('Same')")
+
+
+def test_the_same_photo_twice_is_called_that(page: Page, files: dict[str, Path]) -> None:
+    assert compare(page, files["hopper"], files["hopper"]).startswith("The same photo twice")
+
+
+def test_the_report_is_one_file(page: Page, files: dict[str, Path], tmp_path: Path) -> None:
+    compare(page, files["hopper"], files["hopper_again"])
+    unfold(page, "#verify-result")
+    page.fill("#verify-result textarea[name=note]", "Case 7")
+    with page.expect_download() as waiting:
+        page.click("#verify-result [data-act=report]")
+    report = tmp_path / "report.html"
+    waiting.value.save_as(report)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(report.as_uri())
+    words = page.inner_text("body")
+    assert "Case 7" in words
+    assert "Same person" in words
+    assert page.is_visible("svg.fv-plot")
+    assert [address for address in asked if not address.startswith("data:")] == [report.as_uri()]
+    keep(page, "report")
 
 
 def test_every_problem_is_a_sentence_about_the_photo(page: Page, files: dict[str, Path]) -> None:
@@ -111,7 +157,7 @@ def test_a_new_photo_takes_the_old_answer_away(page: Page, files: dict[str, Path
     give(page, "#verify-second", files["hopper"])
     page.wait_for_selector("#verify-result .fv-empty")
     assert page.locator("#verify-result .fv-verdict").count() == 0
-    assert not page.is_visible("#verify-why")
+    assert page.locator("#verify-result [data-act=regions]").count() == 0
 
 
 def test_samples_work_with_the_keyboard_alone(page: Page) -> None:
@@ -155,7 +201,7 @@ def test_photos_can_be_dropped_pasted_and_taken(
     assert page.locator("#search-photo .fv-picker[data-filled=yes]").count() == 0
     page.click("#verify-run")
     page.wait_for_selector("#verify-result .fv-verdict")
-    assert page.inner_text("#verify-result").startswith("Same person")
+    assert page.inner_text("#verify-result").startswith("The same photo twice")
 
     page.click("#verify-first [data-part=clear]")
     page.wait_for_selector("#verify-first .fv-picker[data-filled='']")
@@ -170,7 +216,8 @@ def test_photos_can_be_dropped_pasted_and_taken(
 def test_the_evidence_is_shown(page: Page) -> None:
     page.locator(".fv-samples button").first.click()
     page.wait_for_selector("#verify-result .fv-verdict")
-    page.click("#verify-why")
+    unfold(page, "#verify-result")
+    page.click("#verify-result [data-act=regions]")
     page.wait_for_selector("#verify-regions .fv-maps")
     settle(page)
     assert page.locator("#verify-regions img").count() == 2

@@ -116,7 +116,7 @@ def test_search_people_forget(
     assert "too small" not in words
     assert run(settings, "search", files["hopper"], "--target-fpir", "0.0000001") == 1
     words = capsys.readouterr().out
-    assert "at most 1 in 10,000,000." in words
+    assert "at most 1 in 10 million." in words
     assert "The calibration is too small to measure this threshold." in words
     assert re.search(r"stranger \S.* \(95% interval: \S.* to \S.*\)", words)
     assert run(settings, "search", files["both"], "--json") == 1
