@@ -127,7 +127,7 @@ class Cascade:
         # With its margin a picture may be up to twice as small as a cell.
         while min(height, width) * scale >= CELL / 2 and CELL / scale <= max_face * 1.5:
             size = (max(1, round(width * scale)), max(1, round(height * scale)))
-            small = np.asarray(picture.resize(size, Image.Resampling.BOX))
+            small = np.asarray(picture.resize(size, Image.Resampling.BOX, reducing_gap=2.0))
             found.append(self._first(small, size[0] / width, size[1] / height))
             scale *= PYRAMID_STEP
         boxes = np.concatenate(found) if found else np.empty((0, 9))

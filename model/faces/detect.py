@@ -86,18 +86,17 @@ class Detector:
         longest = max(image.shape[:2])
         faces: list[Face] = []
         finds: list[Find] = []
-        searched, coarser = 0, np.inf
+        searched, coarser, copy = 0, np.inf, image
         passes = PASSES[-1:] if small_faces else PASSES
         for side, fraction in passes:
-            copy = shrunk(image, side)
+            if min(side, longest) != searched:  # in a finer copy every face is looked at anew
+                copy, finds, coarser = shrunk(image, side), [], np.inf
             smallest = max(MIN_FACE, max(copy.shape[:2]) / fraction)
             back = np.array(image.shape[1::-1]) / copy.shape[1::-1]
-            if len(copy) != searched:  # in a finer copy every face is looked at anew
-                finds, coarser = [], np.inf
             known = [find for find in finds if _face(find, back).certain]
             most = coarser / NEXT_SCALE if known else np.inf
             finds = known + self._cascade.find(copy, smallest, max_face=most, known=known)
-            searched, coarser = len(copy), smallest
+            searched, coarser = min(side, longest), smallest
             faces = [_face(find, back) for find in finds]
             largest = max((face.area**0.5 for face in faces if face.certain), default=0)
             reached = smallest * float(back.max())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pi_heif
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from model.errors import BadImage, ImageTooLarge
 
@@ -48,6 +48,9 @@ pi_heif.register_heif_opener()
 warnings.filterwarnings("ignore", module=r"PIL\.")
 
 _SIXTEEN_BIT_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+
+UPRIGHT = 1
+"""EXIF's orientation of a picture that is to be shown as it is stored."""
 
 ImageSource = bytes | bytearray | memoryview | str | os.PathLike | Image.Image | np.ndarray
 
@@ -176,7 +179,8 @@ def _check_pixels(width: int, height: int, name: str, max_pixels: int) -> None:
 def _from_pil(picture: Image.Image, name: str, max_pixels: int) -> np.ndarray:
     _check_pixels(picture.width, picture.height, name, max_pixels)
     picture.load()
-    picture = ImageOps.exif_transpose(picture)
+    if picture.getexif().get(ExifTags.Base.Orientation, UPRIGHT) != UPRIGHT:
+        picture = ImageOps.exif_transpose(picture)
     if picture.mode in _SIXTEEN_BIT_MODES:
         # Pillow would clip 16-bit values at 255 instead of scaling them.
         values = np.asarray(picture).astype(np.int64)
@@ -185,7 +189,7 @@ def _from_pil(picture: Image.Image, name: str, max_pixels: int) -> np.ndarray:
         picture = picture.convert("RGBA")
         white = Image.new("RGBA", picture.size, "white")
         picture = Image.alpha_composite(white, picture)
-    return np.array(picture.convert("RGB"))
+    return np.array(picture if picture.mode == "RGB" else picture.convert("RGB"))
 
 
 def _from_array(values: np.ndarray, max_pixels: int) -> np.ndarray:

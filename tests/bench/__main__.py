@@ -7,6 +7,7 @@ import pkgutil
 import sys
 
 import tests.bench
+from model.workers import be_quiet
 
 
 def main(argv: list[str]) -> int:
@@ -23,6 +24,7 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0] not in names:
         print(f"usage: python -m tests.bench NAME [options]\nNAME: {', '.join(names)}")
         return 2
+    be_quiet()  # as the app does, before numpy is imported
     return importlib.import_module(f"tests.bench.{argv[0]}").main(argv[1:]) or 0
 
 
