@@ -7,7 +7,7 @@ import difflib
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from model.errors import FaceError
 from training.errors import UsageError
@@ -29,8 +29,15 @@ COMMANDS = {
 }
 
 
-class SuggestingParser(argparse.ArgumentParser):
-    """An argument parser that suggests what was probably meant."""
+class Parser(argparse.ArgumentParser):
+    """An argument parser that shows defaults and suggests what was probably meant."""
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        action = super().add_argument(*names, **settings)
+        said = action.help or ""
+        if action.default not in (None, False, [], argparse.SUPPRESS) and "default" not in said:
+            action.help = f"{said}; default: %(default)s".removeprefix("; ")
+        return action
 
     def error(self, message: str) -> NoReturn:
         known = [option for action in self._actions for option in action.option_strings]
@@ -56,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"There is no command {command!r}.{hint}\n\n{overview}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"training.commands.{command}")
-    parser = SuggestingParser(prog=f"python -m training {command}", allow_abbrev=False)
+    parser = Parser(prog=f"python -m training {command}", allow_abbrev=False)
     module.add_arguments(parser)
     try:
         return module.run(parser.parse_args(rest))

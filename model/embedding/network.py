@@ -189,8 +189,9 @@ def load_imagenet(net: EmbeddingNet) -> None:
     except OSError as error:
         raise BundleError(
             f"torchvision's ImageNet weights for {net.architecture.trunk} cannot be downloaded "
-            f"({error}). Start from a file instead (--init FILE.safetensors), or from scratch "
-            "(--init scratch)."
+            f"({error}). Three ways on: connect once, so that they are downloaded and kept; give a "
+            "file of weights (--init FILE.safetensors or FILE.pth); or start from a bundle "
+            "(--init model/bundles/default). --init scratch starts without any."
         ) from error
     net.trunk.load_state_dict(source.state_dict(), strict=False)
 

@@ -99,9 +99,32 @@ def run(args: argparse.Namespace) -> int:
     _distributions(subject, labels)
     print(f"{where}, n = {len(rows):,}\n{summary(report['metrics'])}")
     if subject.before is not None:
-        print(f"less {subject.names[0]}: {summary(report['difference'], '+.4f')}")
+        print(f"minus {subject.names[0]}: {summary(report['difference'], '+.4f')}")
     print(f"report: {out / 'report.html'}")
+    print(in_words(subject.names, report))
     return 0
+
+
+def in_words(names: tuple[str, str], report: Mapping[str, Any]) -> str:
+    """What a report means, in one sentence.
+
+    Args:
+        names: Of what was held against, and of what is measured.
+        report: Of :func:`training.measure.metrics.evaluate`.
+    """
+    change = report.get("difference", {}).get("d_prime")
+    if change is not None:
+        size = f"(d' {change['value']:+.2f} [{change['low']:+.2f}, {change['high']:+.2f}])"
+        if change["low"] <= 0 <= change["high"]:
+            return f"The two separate people equally well as far as this sample can tell {size}."
+        better = "better" if change["value"] > 0 else "worse"
+        return f"{names[1]} separates people {better} than {names[0]} {size}."
+    entries = report["metrics"]
+    first, eer = entries["R@1"]["value"], entries["eer"]["value"]
+    return (
+        f"The most similar other photo shows the same person in {first:.1%} of cases; a threshold "
+        f"with as many false matches as misses is wrong for {eer:.1%} of pairs."
+    )
 
 
 def _of_bundle(args: argparse.Namespace) -> Subject:
@@ -109,7 +132,7 @@ def _of_bundle(args: argparse.Namespace) -> Subject:
     other = None if args.against is None else Bundle.load(args.against)
     if other is not None and other.model_id == bundle.model_id:
         raise UsageError(f"{args.against} holds the very model of {args.bundle}.")
-    task = make_task(args)
+    task = make_task(args, start=False)
     task.require(args.part)
     rows = getattr(task.split, args.part)
     subject = Subject(
@@ -145,7 +168,10 @@ def config(run: Path) -> argparse.Namespace:
         raise FaceError(f"{run} has no net.pt: its fit did not finish. Go on with fit --resume.")
     settings = json.loads((run / "config.json").read_text())
     settings.update({name: Path(settings[name]) for name in PATHS if settings[name] is not None})
-    return argparse.Namespace(**settings)
+    parser = argparse.ArgumentParser()
+    add_task_arguments(parser)
+    # A run may be older than an option, which then had its default.
+    return argparse.Namespace(**{**vars(parser.parse_args([])), **settings})
 
 
 def _of_run(args: argparse.Namespace) -> Subject:

@@ -41,13 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
     """A preset, and an option for each setting that overrides it."""
-    parser.add_argument("--preset", default="paper", choices=list(PRESETS))
+    contents = "; ".join(f"{name}: {preset.in_words()}" for name, preset in PRESETS.items())
+    parser.add_argument("--preset", default="paper", choices=list(PRESETS), help=contents)
     for name, kind in (
         ("epochs", int), ("batch", int), ("lr", float), ("weight-decay", float), ("clip", float),
         ("head-lr", float), ("proxy-lr", float), ("warmup", int), ("ema", float), ("seed", int),
         ("loss-weight", float),
     ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=kind, help="overrides the preset")
+        parser.add_argument(f"--{name}", type=kind, help="instead of the preset's")
     parser.add_argument("--precision", choices=["fp32", "bf16"])
     parser.add_argument("--compile", action="store_true", default=None)
     parser.add_argument("--freeze-bn", action="store_true", default=None)

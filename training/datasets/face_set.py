@@ -16,6 +16,7 @@ from model.embedding.embedder import Embedder
 from model.errors import FaceError
 from model.faces.image import SUFFIXES
 from model.types import CROP_SIZE
+from training.datasets.table import Table
 from training.distill.teacher import teacher_targets
 from training.errors import UsageError
 from training.inputs.crops import aligned_crops, why_lost
@@ -202,3 +203,25 @@ def shares(text: str) -> dict[str, float]:
             raise UsageError(f"--spare names {folder!r} twice.")
         found[folder] = value
     return found
+
+
+def without(table: Table, list_of_names: Path | None) -> Table:
+    """A table without the people and faces of a list.
+
+    Raises:
+        UsageError: It names nobody of the table.
+    """
+    excluded = read_names(list_of_names)
+    if not excluded:
+        return table
+    people = set(table.people)
+    roots = {person.split("/")[0] for person in people}
+    meant = {name for name in excluded if name.split("/")[0] in roots}
+    if not meant:
+        raise UsageError(f"{list_of_names} names nobody of {table.name}, such as {min(people)}.")
+    if strange := meant - people:
+        # No mistake as such: a list made for a whole collection serves a part of it too.
+        print(f"{list_of_names} names {len(strange):,} who are not here, such as {min(strange)}")
+    kept = np.array([person not in excluded for person in table.people])
+    print(f"{table.name}: {(~kept).sum():,} pictures left out as {list_of_names} says")
+    return table.subset(kept)

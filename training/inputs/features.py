@@ -74,25 +74,25 @@ def weights_id(module: nn.Module) -> str:
 
 
 def cached_features(
-    trunk: Whole, images: np.ndarray, key: str, size: int, cache: Path, precision: str = "fp32"
-) -> np.ndarray:
+    trunk: Whole, images: np.ndarray, key: str, prepare: Preprocessing, cache: Path,
+    precision: str = "fp32",
+) -> np.ndarray:  # fmt: skip
     """Pooled features of every picture, computed at the first call.
 
     Args:
         trunk: From :func:`frozen_trunk`.
         images: uint8 ``(N, H, W, 3)``.
         key: Identifies the pictures (their cache file's name).
-        size: Side in pixels at which the trunk sees them.
+        prepare: Size and units in which the trunk sees them.
         cache: Folder for the result.
         precision: ``fp32``, or ``bf16`` for processors that are faster with it.
 
     Returns:
         float32 array ``(N, width)``.
     """
-    path = cache / f"features-{key}-{size}-{precision}-{weights_id(trunk)}.npy"
+    path = cache / f"features-{key}-{prepare.input_size}-{precision}-{weights_id(trunk)}.npy"
     if path.is_file():
         return np.load(path)
-    prepare = Preprocessing(input_size=size)
     result = np.empty((len(images), trunk.width), np.float32)
     trunk = fold_batch_norm(trunk).to(memory_format=torch.channels_last)
     with torch.inference_mode(), autocast(torch.device("cpu"), precision):

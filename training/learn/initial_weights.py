@@ -56,10 +56,23 @@ def initialise(net: EmbeddingNet, source: str) -> list[str]:
         fresh = load_trunk(net, Path(source))
         print(f"start: {source}; fresh: {', '.join([*fresh, 'head'])}")
     else:
-        raise BundleError(
-            f"{source!r} is neither 'imagenet', 'scratch', a trunk file nor a bundle folder."
-        )
+        find_weights(source, net.architecture.trunk)
     return fresh
+
+
+def find_weights(source: str, trunk: str) -> None:
+    """See that there are weights to start from; torchvision's are downloaded if need be.
+
+    Raises:
+        BundleError: There are none; the message names the ways to get some.
+    """
+    if source == "imagenet":
+        load_imagenet(EmbeddingNet(Architecture(trunk=trunk)))
+    elif source != "scratch" and not Path(source).is_file() and not is_bundle(source):
+        raise BundleError(
+            f"There are no weights at {source}. --init takes imagenet (torchvision's, downloaded "
+            "once), a file of weights, a bundle's folder, or scratch."
+        )
 
 
 def started_from(source: str) -> str:

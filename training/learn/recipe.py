@@ -62,6 +62,11 @@ class Recipe:
         if not 0 <= self.ema < 1:
             raise UsageError(f"ema is {self.ema}; it must be 0 or more and below 1")
 
+    def in_words(self) -> str:
+        """``epochs 500, batch 32, ...``: what is not zero or off."""
+        settings = asdict(self).items()
+        return ", ".join(f"{name} {value}" for name, value in settings if value)
+
     def rate(self, step: int, total: int, per_epoch: int, part: str) -> float:
         """Learning rate of ``trunk``, ``head`` or ``proxies`` at a step."""
         factor = {"trunk": 1.0, "head": self.head_lr, "proxies": self.proxy_lr}[part]

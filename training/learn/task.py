@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from model.embedding.network import TRUNKS, Architecture, EmbeddingNet
+from model.bundle import Bundle
+from model.embedding.network import POOLINGS, TRUNKS, Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
 from training import datasets
-from training.datasets.face_set import read_names
+from training.datasets.face_set import without
 from training.datasets.table import DatasetError, Table
 from training.errors import UsageError, positive
 from training.inputs.crops import aligned_crops, why_lost
@@ -22,13 +23,20 @@ from training.inputs.features import cached_features, frozen_trunk, reduced
 from training.inputs.pictures import pictures
 from training.inputs.sources import Features, Head, Pictures
 from training.learn.inference import Source, class_means, embed
-from training.learn.initial_weights import bundle_architecture, initialise, is_bundle
+from training.learn.initial_weights import (
+    bundle_architecture,
+    find_weights,
+    initialise,
+    is_bundle,
+)
 from training.learn.loop import Job
 from training.learn.recipe import Recipe
 from training.losses import build
 from training.measure import metrics
 from training.measure.retrieval import KS
 from training.splits import SPLITS, Split, split
+
+DEFAULTS = Architecture()
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +53,7 @@ class Task:
         size: Side in pixels at which the network sees pictures.
         pooling: Over the trunk's maps.
         boxes: Whether pictures were cut to their boxes.
+        pixels: How they become network input, but for the size.
     """
 
     table: Table
@@ -56,6 +65,7 @@ class Task:
     size: int
     pooling: str
     boxes: bool = False
+    pixels: Preprocessing = field(default_factory=Preprocessing)
 
     @property
     def budget(self) -> str:
@@ -86,7 +96,7 @@ class Task:
 
     @property
     def preprocessing(self) -> Preprocessing:
-        return Preprocessing(input_size=self.size)
+        return replace(self.pixels, input_size=self.size)
 
     def network(self, dim: int) -> nn.Module:
         """A network with fresh head, on the GPU if there is one; seed torch first."""
@@ -169,8 +179,10 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
     parser.add_argument("--dataset", default=dataset, choices=list(datasets.DATASETS))
     parser.add_argument("--data", type=Path, default=Path("data"), help="where the dataset lies")
     parser.add_argument("--split", choices=SPLITS)
-    parser.add_argument("--trunk", default="resnet50", choices=list(TRUNKS))
-    parser.add_argument("--pooling", default="avg", choices=["avg", "avg_max", "gem"])
+    parser.add_argument("--trunk", choices=list(TRUNKS),
+                        help=f"default: the bundle's, else {DEFAULTS.trunk}")  # fmt: skip
+    parser.add_argument("--pooling", choices=list(POOLINGS),
+                        help=f"default: the bundle's, else {DEFAULTS.pooling}")  # fmt: skip
     parser.add_argument("--init", default="imagenet",
                         help="imagenet, scratch, a weight file, a bundle")  # fmt: skip
     parser.add_argument("--frozen", action="store_true",
@@ -180,7 +192,9 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
     parser.add_argument("--reduce", type=positive, metavar="N",
                         help="keep N principal components of a frozen trunk's features, which "
                         "makes steps cheaper")  # fmt: skip
-    parser.add_argument("--size", type=positive, default=112, help="network input, pixels")
+    parser.add_argument("--size", type=positive,
+                        help="network input, pixels; default: the bundle's, "
+                        f"else {Preprocessing().input_size}")  # fmt: skip
     parser.add_argument(
         "--stored", type=positive, help="pixels to decode pictures to; default --size"
     )
@@ -189,36 +203,20 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
     parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
 
 
-def make_task(args: argparse.Namespace) -> Task:
-    """Load, align or decode, and split, as the command line says."""
+def make_task(args: argparse.Namespace, *, start: bool = True) -> Task:
+    """Load, align or decode, and split, as the command line says.
+
+    Args:
+        args: From :func:`add_task_arguments`; what was not given is filled in.
+        start: Whether the network will be trained: its weights are looked for first, as aligning
+            photos takes minutes.
+    """
     if args.dataset is None:
         raise UsageError(f"Give --dataset, one of: {', '.join(datasets.DATASETS)}.")
-    try:
-        Preprocessing(input_size=args.size)
-    except ValueError as error:
-        raise UsageError(f"--size cannot be used: {error}.") from error
-    if is_bundle(args.init):
-        held = bundle_architecture(args.init)
-        for option in ("trunk", "pooling"):
-            if getattr(args, option) != getattr(held, option):
-                raise UsageError(
-                    f"{args.init} has the {option} {getattr(held, option)}: say "
-                    f"--{option} {getattr(held, option)}."
-                )
-    table = datasets.load(args.dataset, args.data)
-    excluded = read_names(args.exclude)
-    if excluded:
-        people = set(table.people)
-        roots = {person.split("/")[0] for person in people}
-        meant = {name for name in excluded if name.split("/")[0] in roots}
-        if not meant:
-            raise UsageError(f"{args.exclude} names nobody of {table.name}, such as {min(people)}.")
-        if strange := meant - people:
-            # No mistake as such: a list made for a whole collection serves a part of it too.
-            print(f"{args.exclude} names {len(strange):,} who are not here, such as {min(strange)}")
-        kept = np.array([person not in excluded for person in table.people])
-        print(f"{table.name}: {(~kept).sum():,} pictures left out as {args.exclude} says")
-        table = table.subset(kept)
+    pixels = _fill_in(args)
+    if start:
+        find_weights(args.init, args.trunk)
+    table = without(datasets.load(args.dataset, args.data), args.exclude)
     if table.faces:
         for option in ("boxes", "stored"):
             if getattr(args, option):
@@ -245,11 +243,40 @@ def make_task(args: argparse.Namespace) -> Task:
     if args.frozen:
         trunk = frozen_trunk(args.trunk, args.init, args.pooling)
         features = cached_features(
-            trunk, images, key, args.size, args.cache, args.feature_precision
-        )
+            trunk, images, key, replace(pixels, input_size=args.size), args.cache,
+            args.feature_precision,
+        )  # fmt: skip
         if args.reduce:
             features = reduced(features, parts.train, args.reduce)
     return Task(
         table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling,
-        boxes=args.boxes,
+        boxes=args.boxes, pixels=pixels,
     )  # fmt: skip
+
+
+def _fill_in(args: argparse.Namespace) -> Preprocessing:
+    """Give trunk, pooling and size their defaults, the bundle's own where it is the start.
+
+    Returns:
+        How pixels become input.
+
+    Raises:
+        UsageError: A bundle was given with another trunk or pooling, or the size is too small.
+    """
+    held, pixels = DEFAULTS, Preprocessing()
+    if is_bundle(args.init):
+        held, pixels = bundle_architecture(args.init), Bundle.load(args.init).preprocessing
+        for option in ("trunk", "pooling"):
+            if getattr(args, option) not in (None, getattr(held, option)):
+                raise UsageError(
+                    f"{args.init} has the {option} {getattr(held, option)}: leave out --{option}."
+                )
+    args.trunk, args.pooling = args.trunk or held.trunk, args.pooling or held.pooling
+    args.size = args.size or pixels.input_size
+    try:
+        replace(pixels, input_size=args.size)
+    except ValueError as error:
+        raise UsageError(f"--size cannot be used: {error}.") from error
+    if is_bundle(args.init) and args.size != pixels.input_size:
+        print(f"input: {args.size} px as asked for; {args.init} is served {pixels.input_size} px")
+    return pixels

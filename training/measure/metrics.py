@@ -111,7 +111,7 @@ def evaluate(
     if against is not None:
         other = _measure(against, labels, replicates, seed)
         report["difference"] = _entries(
-            {name: _less(value, other.values[name]) for name, value in measured.values.items()},
+            {name: _minus(value, other.values[name]) for name, value in measured.values.items()},
             {name: draws - other.draws[name] for name, draws in measured.draws.items()},
         )
     return report
@@ -141,7 +141,7 @@ def _measure(embeddings: np.ndarray, labels: np.ndarray, replicates: int, seed: 
     return Measured(counts, values, draws)
 
 
-def _less(value: float | None, other: float | None) -> float | None:
+def _minus(value: float | None, other: float | None) -> float | None:
     return None if value is None or other is None else value - other
 
 

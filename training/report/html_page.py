@@ -126,7 +126,7 @@ def evaluation_page(
     report = report or metrics.evaluate(after, labels, against=before)
     header = ["", "value", "95% interval (identities resampled)"]
     if before is not None:
-        header += [f"less {names[0]}", "95% interval (the same identities for both)"]
+        header += [f"minus {names[0]}", "95% interval (the same identities for both)"]
     page.table(header, metric_rows(report))
     samples: dict[str, Sample] = {}
     recalls = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from training.report import plots
 def arguments(*words: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_task_arguments(parser)
-    return parser.parse_args(["--dataset", "celeba", *words])
+    return parser.parse_args(["--dataset", "celeba", "--init", "scratch", *words])
 
 
 @pytest.fixture
@@ -43,8 +44,8 @@ def people(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--trunk", "resnet50"], "say --trunk resnet18"),
-        (["--trunk", "resnet18", "--pooling", "gem"], "say --pooling avg"),
+        (["--trunk", "resnet50"], "leave out --trunk"),
+        (["--trunk", "resnet18", "--pooling", "gem"], "leave out --pooling"),
     ],
 )
 def test_a_bundle_is_not_trained_under_another_name(
@@ -129,3 +130,20 @@ def test_histograms_of_one_class_alone() -> None:
     sample = Sample(np.array([0.2, 0.4]), np.array([1, 2]), np.array([0, 0]))
     (axes,) = plots.score_histograms({"one class": sample}).axes
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["same class, mean 0.33"]
+
+
+def test_a_bundle_brings_its_own_size_and_units(people: Path, tmp_path: Path) -> None:
+    bundle = small_bundle(tmp_path / "small")
+    words = ["--data", str(people), "--cache", str(tmp_path / "cache"), "--split", "paper"]
+    args = arguments("--init", str(bundle.path), *words)
+    task = make_task(args)
+    assert task.preprocessing == bundle.preprocessing
+    assert (task.trunk, task.pooling) == ("resnet18", bundle.architecture.pooling)
+    assert args.size == bundle.preprocessing.input_size
+    asked = make_task(arguments("--init", str(bundle.path), "--size", "40", *words))
+    assert asked.preprocessing == replace(bundle.preprocessing, input_size=40)
+
+
+def test_weights_are_looked_for_before_pictures(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"imagenet .* file .* bundle"):
+        make_task(arguments("--init", str(tmp_path / "no"), "--data", str(tmp_path / "nowhere")))

@@ -15,9 +15,10 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from model.embedding.network import Architecture, EmbeddingNet
+from model.embedding.preprocess import Preprocessing
 from model.errors import BundleError, FaceError
 from tests.model.helpers import small_bundle
-from training.__main__ import SuggestingParser, main
+from training.__main__ import Parser, main
 from training.commands import compare, evaluate, reproduce
 from training.datasets.table import Table
 from training.errors import UsageError
@@ -149,7 +150,7 @@ def test_unknown_option_of_fit_suggests_the_right_one(capsys: pytest.CaptureFixt
 
 
 def test_evaluate_needs_exactly_one_thing_to_measure() -> None:
-    parser = SuggestingParser()
+    parser = Parser()
     evaluate.add_arguments(parser)
     with pytest.raises(FaceError, match="either --run"):
         evaluate.run(parser.parse_args([]))
@@ -186,19 +187,21 @@ def test_run_is_evaluated_from_its_folder(
             fitted["metrics"][name]["value"], abs=1e-4
         )
     assert found["against"] == "before training"
-    assert "<th>less before training</th>" in (run / "report.html").read_text()
+    assert "<th>minus before training</th>" in (run / "report.html").read_text()
     again, other = tmp_path / "again", small_bundle(tmp_path / "other")
     command = [
         "evaluate", "--bundle", str(run / "bundle"), "--dataset", "celeba", "--data",
         str(tmp_path / "data"), "--cache", str(tmp_path / "cache"), "--out", str(again),
     ]  # fmt: skip
     assert main(command) == 0
-    assert "<th>less " not in (again / "report.html").read_text()
+    assert "<th>minus " not in (again / "report.html").read_text()
     assert main([*command, "--against", str(other.path)]) == 0
     told = json.loads((again / "evaluation-test.json").read_text())
     assert told["against"] == f"{other.name} ({other.model_id[:12]})"
     assert set(told["difference"]) == set(told["metrics"])
-    assert f"less {told['against']}: R@1 " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"minus {told['against']}: R@1 " in said
+    assert "separate" in said.splitlines()[-1]
     assert main([*command, "--against", str(run / "bundle")]) == 2
     assert "the very model" in capsys.readouterr().err
     (run / "net.pt").unlink()
@@ -214,12 +217,13 @@ def test_features_are_cached_by_pictures_and_weights(tmp_path: Path) -> None:
     torch.manual_seed(0)
     trunk, other = (Whole(EmbeddingNet(Architecture(trunk="resnet18"))).eval() for _ in range(2))
     images = np.random.default_rng(0).integers(0, 255, (5, 32, 32, 3), np.uint8)
-    first = cached_features(trunk, images, "toy", 32, tmp_path)
+    small = Preprocessing(input_size=32)
+    first = cached_features(trunk, images, "toy", small, tmp_path)
     assert first.shape == (5, 512)
-    assert (cached_features(trunk, images, "toy", 32, tmp_path) == first).all()
+    assert (cached_features(trunk, images, "toy", small, tmp_path) == first).all()
     assert len(list(tmp_path.iterdir())) == 1
     assert weights_id(other) != weights_id(trunk)
-    cached_features(other, images, "toy", 32, tmp_path)
+    cached_features(other, images, "toy", small, tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
