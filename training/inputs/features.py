@@ -97,8 +97,8 @@ def cached_features(
     trunk = fold_batch_norm(trunk).to(memory_format=torch.channels_last)
     with torch.inference_mode(), autocast(torch.device("cpu"), precision):
         for start in tqdm(range(0, len(images), BATCH), desc="features", unit="batch"):
-            batch = prepare(images[start : start + BATCH])
-            batch = batch.to(memory_format=torch.channels_last)
+            batch = torch.from_numpy(prepare(images[start : start + BATCH]))
+            batch = batch.contiguous(memory_format=torch.channels_last)
             result[start : start + BATCH] = trunk(batch).float().numpy()
     with made_whole(path) as partial:
         np.save(partial, result)

@@ -115,17 +115,6 @@ def test_crops_of_another_size_are_counted_and_named(
         make_task(arguments(*words))
 
 
-def test_a_benchmark_without_pictures_is_a_sentence(
-    people: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bundle = small_bundle(tmp_path / "small")
-    (tmp_path / "empty").mkdir()
-    words = ["overlap", "--teacher", str(bundle.path), "--people", str(people / "celeba")]
-    where = ["--against", str(tmp_path / "empty"), "--out", str(tmp_path / "list.txt")]
-    assert main([*words, *where]) == 3
-    assert "holds no pictures" in capsys.readouterr().err
-
-
 def test_histograms_of_one_class_alone() -> None:
     sample = Sample(np.array([0.2, 0.4]), np.array([1, 2]), np.array([0, 0]))
     (axes,) = plots.score_histograms({"one class": sample}).axes
