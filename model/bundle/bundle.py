@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.bundle.files import FORMAT, MANIFEST, read_manifest, sha256, verify_file, write_folder
+from model.bundle.files import FORMAT, read_listed, read_manifest, sha256, write_folder
 from model.embedding.architecture import Architecture
+from model.embedding.graph_check import check_graph
 from model.embedding.preprocess import Preprocessing
 from model.errors import BundleError
 from model.pytorch import need_torch
@@ -50,6 +51,8 @@ class Bundle:
         metrics: Measured figures, each with its split, n and interval.
         versions: Libraries it was made with.
         has_graph: An ONNX graph that reads the weights lies beside them.
+        card: The model card, Markdown.
+        files: SHA-256 by name of its files. No others of the folder are read.
     """
 
     path: Path
@@ -61,6 +64,8 @@ class Bundle:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     has_graph: bool = False
+    card: str = field(default="", compare=False)
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] = DEFAULT) -> Bundle:
@@ -72,8 +77,8 @@ class Bundle:
         """
         folder = Path(path)
         manifest = read_manifest(folder)
-        for name, digest in manifest["files"].items():
-            verify_file(folder / name, digest)
+        listed = manifest["files"]
+        contents = {name: read_listed(folder / name, digest) for name, digest in listed.items()}
         architecture = manifest["architecture"]
         bundle = cls(
             path=folder,
@@ -84,11 +89,15 @@ class Bundle:
             provenance=manifest["provenance"],
             metrics=manifest["metrics"],
             versions=manifest["versions"],
-            has_graph=GRAPH in manifest["files"],
+            has_graph=GRAPH in listed,
+            card=contents.get(CARD, b"").decode(errors="replace"),
+            files=listed,
         )
-        actual = model_id_of(
-            (folder / bundle.core_file).read_bytes(), architecture, bundle.preprocessing
-        )
+        if missing := {bundle.core_file, CARD} - set(contents):
+            raise BundleError(f"{folder} does not list {sorted(missing)[0]}.")
+        if bundle.has_graph:
+            check_graph(contents[GRAPH], beside=[WEIGHTS] if architecture else [])
+        actual = model_id_of(contents[bundle.core_file], architecture, bundle.preprocessing)
         if actual != bundle.model_id or manifest["alignment"] != ALIGNMENT:
             raise BundleError(
                 f"{folder} names model {bundle.model_id[:12]}, but its contents are another model: "
@@ -115,13 +124,10 @@ class Bundle:
         """The calibration stored with the model, or None."""
         from model.calibration import Calibration
 
-        file = self.path / CALIBRATION
-        return Calibration.load(file, model_id=self.model_id) if file.exists() else None
-
-    @property
-    def card(self) -> str:
-        """The model card, Markdown."""
-        return (self.path / CARD).read_text(encoding="utf-8")
+        if CALIBRATION not in self.files:
+            return None
+        self._read(CALIBRATION)
+        return Calibration.load(self.path / CALIBRATION, model_id=self.model_id)
 
     def network(self) -> nn.Module:
         """The network with its weights, in evaluation mode, float32 on the CPU."""
@@ -134,16 +140,21 @@ class Bundle:
         from model.embedding.network import build
 
         try:
-            state = load((self.path / WEIGHTS).read_bytes())
+            state = load(self._read(WEIGHTS))
             net = build(self.architecture)
             net.load_state_dict({name: tensor.float() for name, tensor in state.items()})
-        except (SafetensorError, RuntimeError) as error:
+        except (KeyError, SafetensorError, RuntimeError, ValueError) as error:
             raise BundleError(f"The weights of {self.name} do not fit: {error}") from error
         return net.eval()
 
     def graph(self) -> bytes:
         """The ONNX graph of an imported bundle."""
-        return (self.path / GRAPH).read_bytes()
+        return self._read(GRAPH)
+
+    def _read(self, name: str) -> bytes:
+        if name not in self.files:
+            raise BundleError(f"{self.path} does not list {name}, so it is not read.")
+        return read_listed(self.path / name, self.files[name])
 
     def with_calibration(self, calibration: Calibration) -> Bundle:
         """Store a calibration made for this model beside it, replacing any other.
@@ -169,8 +180,7 @@ class Bundle:
                 f"{self.path} holds a folder, {strange[0]}, which is no part of a bundle and would "
                 "be lost. Move it elsewhere."
             )
-        kept = {file.name: file.read_bytes() for file in files}
-        del kept[MANIFEST]
+        kept = {name: self._read(name) for name in self.files if name not in changed}
         write_folder(self.path, manifest, {**kept, **changed})
         return Bundle.load(self.path)
 

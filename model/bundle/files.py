@@ -10,16 +10,19 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from model.bundle.schema import check_manifest
 from model.errors import BundleError
 
 FORMAT = 1
 MANIFEST = "bundle.json"
+MAX_MANIFEST_BYTES = 4_000_000
 
 
 def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
@@ -100,9 +103,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not file.is_file():
         raise BundleError(f"{folder} is not a model bundle: it has no {MANIFEST}.")
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        manifest = json.loads(read_regular(file, MAX_MANIFEST_BYTES))
         newer = int(manifest["format"]) > FORMAT
-    except (ValueError, KeyError, TypeError) as error:
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
         raise BundleError(f"{file} is damaged and cannot be read: {error}") from error
     if newer:
         raise BundleError(
@@ -111,19 +114,41 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     if manifest.pop("digest", None) != _digest(manifest):
         raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
+    check_manifest(manifest, file)
     return manifest
 
 
-def verify_file(file: Path, digest: str) -> None:
-    """Hold a file against the SHA-256 in the manifest.
+def read_listed(file: Path, digest: str) -> bytes:
+    """A file of the bundle, if it is the one the manifest lists.
 
     Raises:
-        BundleError: It is missing or was changed since it was saved.
+        BundleError: It is missing, a link, no regular file, or was changed since it was saved.
     """
-    if not file.is_file():
-        raise BundleError(f"The bundle lacks {file.name} ({file}). Restore it from its source.")
-    if sha256(file.read_bytes()) != digest:
+    data = read_regular(file)
+    if sha256(data) != digest:
         raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
+    return data
+
+
+def read_regular(file: Path, limit: int | None = None) -> bytes:
+    """The contents of a regular file that is no link.
+
+    Raises:
+        BundleError: It is something else, cannot be read, or has more than ``limit`` bytes.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+        with open(descriptor, "rb") as opened:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or (limit and status.st_size > limit):
+                raise BundleError(f"{file} is no regular file, or too large for a bundle.")
+            return opened.read()
+    except FileNotFoundError:
+        raise BundleError(
+            f"The bundle lacks {file.name} ({file}). Restore it from its source."
+        ) from None
+    except OSError as error:
+        raise BundleError(f"{file} is a link or cannot be read: {error.strerror}.") from error
 
 
 def sha256(data: bytes) -> str:

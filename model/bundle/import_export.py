@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,11 @@ import torch
 
 from model.bundle import Bundle, save_graph, save_network
 from model.bundle.files import fresh_folder
+from model.bundle.prove import prove, prove_apart
 from model.embedding import onnx_graph
-from model.embedding.embedder import Embedder
 from model.embedding.network import Architecture, FacenetNet
 from model.embedding.preprocess import Preprocessing
-from model.errors import BundleError, FaceError
+from model.errors import BundleError
 from model.onnx_runtime import open_session
 from model.types import CROP_SIZE
 
@@ -68,9 +67,8 @@ def import_onnx(
     if not file.is_file():
         raise BundleError(f"There is no file {file}.")
     graph = onnx_graph.mend(file.read_bytes())
-    with _blamed_on(file):
-        size = open_session(graph).get_inputs()[0].shape[-1]
-    if isinstance(size, int) and size != preprocessing.input_size:
+    size = onnx_graph.input_side(graph)
+    if size and size != preprocessing.input_size:
         raise BundleError(
             f"{file} takes {size}x{size} input, not {preprocessing.input_size} "
             f"(--input-size {size})."
@@ -80,8 +78,10 @@ def import_onnx(
         bundle = save_graph(
             draft, graph, preprocessing, name=name, card=card, provenance=provenance
         )
-        with _blamed_on(file):
-            _prove(bundle)
+        try:
+            prove_apart(bundle.path)
+        except BundleError as error:
+            raise BundleError(f"{file} does not run as a face embedder: {error}") from error
     return Bundle.load(out)
 
 
@@ -114,23 +114,5 @@ def wrap_facenet(state: Mapping[str, torch.Tensor], out: Path, weights: str) -> 
     net.net.load_state_dict({key: value for key, value in state.items() if key in own})
     card = f"# facenet {weights}\n\nfacenet-pytorch's InceptionResnetV1; calibrate before use.\n"
     with fresh_folder(out) as draft:
-        _prove(save_network(draft, net, FACENET_INPUT, name=f"facenet-{weights}", card=card))
+        prove(save_network(draft, net, FACENET_INPUT, name=f"facenet-{weights}", card=card))
     return Bundle.load(out)
-
-
-def _prove(bundle: Bundle) -> None:
-    crops = np.random.default_rng(0).integers(0, 256, (3, CROP_SIZE, CROP_SIZE, 3), np.uint8)
-    vectors = Embedder(bundle).embed(crops)
-    if vectors.ndim != 2 or len(vectors) != len(crops) or not np.isfinite(vectors).all():
-        raise BundleError(f"{bundle.name} gives {vectors.shape}, not one finite vector a crop.")
-
-
-@contextmanager
-def _blamed_on(file: Path) -> Iterator[None]:
-    """Say of whatever a foreign graph raises when it runs which file it came from."""
-    try:
-        yield
-    except FaceError:
-        raise
-    except Exception as error:  # ONNX Runtime's errors share no class, and torch adds its own
-        raise BundleError(f"{file} does not run as a face embedder: {error}") from error

@@ -242,7 +242,7 @@ class Calibration(Rates):
             )
         try:
             calibration = cls._from_contents(data)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CalibrationError(f"The calibration is incomplete: {error!r}.") from error
         # As it was written: a later version may draw other thresholds from the same counts.
         found = content_hash({name: value for name, value in data.items() if name != "id"})

@@ -105,9 +105,12 @@ def write_whole(path: Path, text: str) -> None:
 def read_file(path: Path) -> dict[str, Any]:
     """The plain values in a calibration file; `CalibrationError` if it cannot be read."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, RecursionError, ValueError) as error:
         raise CalibrationError(f"The calibration {path} cannot be read: {error}.") from error
+    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+        raise CalibrationError(f"{path} is not a calibration.")
+    return data
 
 
 def _is_row(value: dict | list) -> bool:

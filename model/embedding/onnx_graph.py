@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.onnx import TrainingMode
 
+from model.embedding.graph_check import check_graph
 from model.embedding.network import fold_batch_norm
 from model.errors import BundleError
 
@@ -95,6 +96,7 @@ def mend(graph: bytes) -> bytes:
     Raises:
         BundleError: The bytes are no ONNX graph with one input and an output that have dimensions.
     """
+    check_graph(graph)
     try:
         proto = onnx.load_from_string(graph)
         onnx.checker.check_model(proto)
@@ -119,6 +121,12 @@ def mend(graph: bytes) -> bytes:
     proto.graph.input.extend(inputs)
     del proto.graph.value_info[:]
     return proto.SerializeToString()
+
+
+def input_side(graph: bytes) -> int:
+    """The last dimension of a mended graph's input, in pixels; 0 where it is free."""
+    dimensions = onnx.load_from_string(graph).graph.input[0].type.tensor_type.shape.dim
+    return dimensions[-1].dim_value
 
 
 def multiplied(graph: bytes, matrix: np.ndarray) -> bytes:

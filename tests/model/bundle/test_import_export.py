@@ -112,7 +112,7 @@ def test_import_with_words_that_cannot_be_meant(
 @pytest.mark.parametrize(
     ("graph", "complaint"),
     [
-        (graph_of("Unheard", [1, 16], domain="elsewhere"), r"bad\.onnx does not run.*Unheard"),
+        (graph_of("Unheard", [1, 16], domain="elsewhere"), "Unheard, which is no operator"),
         (graph_of("Squeeze", [3, 112, 112], axes=[0]), r"bad\.onnx does not run"),
         (graph_of("ReduceMean", [], keepdims=0), "vector of the ONNX graph has no dimensions"),
         (graph_of("ReduceMean", [1, 3, 1, 1], axes=[2, 3]), r"\(3, 3, 1, 1\), not one finite"),
