@@ -78,9 +78,10 @@ class Pipeline(FaceFinder):
             self._embed = self._batcher = Batcher(self.embedder.embed)
 
     def close(self) -> None:
-        """End background work."""
+        """End background work and give the network's memory back."""
         if self._batcher is not None:
             self._batcher.close()
+        self.embedder.close()
 
     def embed(self, faces: Sequence[DetectedFace]) -> np.ndarray:
         """float32 unit vectors ``(N, D)`` of the faces, in one batch."""

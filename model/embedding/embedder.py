@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from model.bundle import Bundle
-from model.embedding.engines import DEVICES, ENGINES, start
+from model.embedding.engines import DEVICES, ENGINES, Engine, start
 
 __all__ = ["DEVICES", "ENGINES", "Embedder"]
 
@@ -44,20 +44,17 @@ class Embedder:
     ) -> None:
         self.bundle = bundle
         self.batch_size = batch_size
-        self._engine = start(bundle, engine, device, threads)
+        self._engine: Engine | None = start(bundle, engine, device, threads)
+        self.engine, self.device = self._engine.name, self._engine.device
         log.info("model %s runs on %s, %s", bundle.model_id[:12], self.engine, self.device)
 
     @property
     def model_id(self) -> str:
         return self.bundle.model_id
 
-    @property
-    def engine(self) -> str:
-        return self._engine.name
-
-    @property
-    def device(self) -> str:
-        return self._engine.device
+    def close(self) -> None:
+        """Give the network's memory back; nothing can be embedded afterwards."""
+        self._engine = None
 
     def embed(self, crops: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
         """uint8 crops ``(N, 112, 112, 3)`` to float32 unit vectors ``(N, D)``."""
@@ -68,6 +65,7 @@ class Embedder:
         return np.concatenate([self._embed(crops[start : start + step]) for start in starts])
 
     def _embed(self, crops: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
+        assert self._engine is not None, "the embedder was closed"
         images = self.bundle.preprocessing(crops)
         if not self.bundle.preprocessing.flip:
             return _unit(self._engine(images))
