@@ -1,4 +1,4 @@
-"""What a run leaves as it is: stages of a trunk, and the statistics of batch norm."""
+"""Keep the statistics of batch norm as they are."""
 
 from __future__ import annotations
 
@@ -6,24 +6,6 @@ from collections.abc import Sequence
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
-
-from training.errors import UsageError
-
-
-def frozen_stages(trunk: nn.Module, last: str) -> list[nn.Module]:
-    """The stages of a trunk from its first to ``last``; none for an empty name.
-
-    Raises:
-        UsageError: The trunk has no such stage, or nothing of it would be left to train.
-    """
-    if not last:
-        return []
-    stages = dict(trunk.named_children())
-    allowed = list(stages)[:-1]
-    if last not in allowed:
-        known = f"give one of {', '.join(allowed)}" if allowed else "this trunk has none"
-        raise UsageError(f"--freeze {last} names no stage before the trunk's last; {known}.")
-    return [stages[name] for name in allowed[: allowed.index(last) + 1]]
 
 
 def keep_statistics(net: nn.Module, fresh: Sequence[str] = ()) -> None:

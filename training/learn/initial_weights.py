@@ -73,8 +73,3 @@ def find_weights(source: str, trunk: str) -> None:
             f"There are no weights at {source}. --init takes imagenet (torchvision's, downloaded "
             "once), a file of weights, a bundle's folder, or scratch."
         )
-
-
-def started_from(source: str) -> str:
-    """What a start is called in records: the model of a bundle, the name of a file."""
-    return Bundle.load(source).model_id[:12] if is_bundle(source) else Path(source).name
