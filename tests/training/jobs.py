@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from training.inputs.sources import Features, Head
+from training.learn import distributed
 from training.learn.inference import embed
 from training.learn.loop import Job
 from training.learn.recipe import Recipe
@@ -25,7 +26,9 @@ def blobs(classes: int = 8, each: int = 12, width: int = 24) -> tuple[np.ndarray
     return values.astype(np.float32), labels
 
 
-def make_job(out: Path, loss: str = "pd", norm: bool = False, **changes: object) -> Job:
+def make_job(
+    out: Path, loss: str = "pd", norm: bool = False, shard: bool = False, **changes: object
+) -> Job:
     """A head on features; with ``norm``, behind a batch norm that measures as it trains."""
     settings = {"epochs": 6, "batch": 16, "lr": 1e-2, "proxy_lr": 5.0, **changes}
     features, labels = blobs()
@@ -43,7 +46,8 @@ def make_job(out: Path, loss: str = "pd", norm: bool = False, **changes: object)
             "d_prime": metrics.d_prime(sample),
         }
 
-    job = Job(net, build(loss, 8, 16), source, labels, Recipe(**settings), out, evaluate)
+    criterion = build(loss, 8, 16, **({"shard": distributed.shard()} if shard else {}))
+    job = Job(net, criterion, source, labels, Recipe(**settings), out, evaluate)
     job.progress = False
     job.evaluate_every = 3
     return job

@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="epochs of a trial; default: as many as the run")  # fmt: skip
     parser.add_argument("--folds", type=positive, default=2, help="of the cross-validation")
     parser.add_argument("--replicates", type=natural, default=0,
-                        help="bootstrap samples over classes for an interval of R@1 and d'; "
-                        "0 for none")  # fmt: skip
+                        help="bootstrap samples over classes for an interval of R@1 and d' "
+                        "of the first seed; 0 for none")  # fmt: skip
     parser.add_argument("--proxy-init", default="random", choices=["random", "class_mean"])
     parser.add_argument("--loss-option", action="append", default=[], metavar="NAME=VALUE",
                         help="an option that all of --losses have, as pd epsilon=1e-4")  # fmt: skip
@@ -74,9 +74,9 @@ def run(args: argparse.Namespace) -> int:
         results[name] = [
             run_one(
                 task, name, each, args.out / f"{name}-{each.seed}", part=args.part,
-                options=best.options, replicates=args.replicates, **settings,
+                options=best.options, replicates=0 if number else args.replicates, **settings,
             )
-            for each in recipes
+            for number, each in enumerate(recipes)
         ]  # fmt: skip
         print(_line(f"{task.split.name}, {args.part}, {name}", results[name]), flush=True)
     data = f"{task.table.name}, {task.split.describe(task.table)}"

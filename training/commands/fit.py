@@ -29,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loss-option", action="append", default=[], metavar="NAME=VALUE",
                         help="an option of the loss, such as temperature=0.5")  # fmt: skip
     parser.add_argument("--proxy-init", default="random", choices=["random", "class_mean"])
+    parser.add_argument("--shard-proxies", action="store_true",
+                        help="divide the proxies among the processes of torchrun, for very many "
+                        "people; pd and cllr only")  # fmt: skip
     parser.add_argument("--dim", type=positive, default=512, help="length of the embedding")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
@@ -89,12 +92,13 @@ def run(args: argparse.Namespace) -> int:
     job = task.job(
         args.loss, chosen, args.dim, args.out,
         proxy_init=args.proxy_init, options=parse_options(args.loss_option),
+        shard=args.shard_proxies,
     )  # fmt: skip
     job.evaluate_every, job.patience = args.evaluate_every, args.patience
     job.checkpoint_every = args.checkpoint_every
     job.extra = keep_teacher(args, task.preprocessing, job.recipe)
     job.settings |= kept
-    if args.resume and (args.out / "last.pt").is_file():
+    if args.resume and job.file.is_file():
         job.load()
         print(f"resumed at step {job.step:,} of {job.total:,}")
     if job.rank == 0:

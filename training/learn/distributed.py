@@ -9,6 +9,8 @@ import torch.distributed as dist
 import torch.distributed.nn.functional as dist_nn
 from torch import Tensor
 
+from training.errors import UsageError
+
 
 def start(*, gpu: bool = True) -> None:
     """Join the other processes, if ``torchrun`` started this one.
@@ -47,3 +49,27 @@ def gather(rows: Tensor) -> Tensor:
     which is what DistributedDataParallel's averaging over processes takes back.
     """
     return torch.cat(dist_nn.all_gather(rows)) if world() > 1 else rows
+
+
+def shard() -> tuple[int, int, dist.ProcessGroup]:
+    """This process's part of the proxies, for a loss.
+
+    Raises:
+        UsageError: There is one process only.
+    """
+    if world() == 1:
+        raise UsageError("--shard-proxies divides them among processes: start fit with torchrun.")
+    return rank(), world(), dist.group.WORLD
+
+
+def require_equal(step: int) -> None:
+    """See that all processes resume at one step.
+
+    Raises:
+        UsageError: They do not: the run was killed while checkpoints were written.
+    """
+    if world() > 1:
+        steps: list[int | None] = [None] * world()
+        dist.all_gather_object(steps, step)
+        if len(set(steps)) > 1:
+            raise UsageError(f"The checkpoints of the processes are of steps {steps}: start anew.")

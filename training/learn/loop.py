@@ -27,7 +27,7 @@ from training.learn import checkpoint, distributed
 from training.learn.ema import EMA
 from training.learn.freezing import keep_statistics
 from training.learn.inference import Source, autocast
-from training.learn.optimizer import parameter_groups
+from training.learn.optimizer import clip_gradients, parameter_groups
 from training.learn.recipe import Recipe, differing
 from training.learn.run_log import separation, tensorboard, write_csv
 from training.learn.sampling import epoch_batches
@@ -48,8 +48,8 @@ class Job:
         out: Folder for checkpoints and ``metrics.csv``.
         evaluate: Network to named figures on validation data; ``d_prime`` decides what is best.
         extra: Optional further term of the loss: network and step to a scalar.
-        fresh: Blocks of the network's ``trunk`` that start untrained. They learn at the head's
-            rate, and ``freeze_bn`` leaves them out: they have no statistics worth keeping.
+        fresh: Blocks of the network's ``trunk`` that start untrained: they learn at the head's
+            rate, and ``freeze_bn`` leaves them out.
         evaluate_every: Epochs between evaluations.
         checkpoint_every: Steps between checkpoints; 0 for one an epoch.
         patience: Evaluations without a better ``d_prime`` before stopping; 0 never stops.
@@ -90,6 +90,7 @@ class Job:
             raise UsageError("--compile works with one process only")
         self._batches(0)  # Raises where the loss would have no pairs.
         self.device = next(self.net.parameters()).device
+        self.file = self.out / ("last.pt" if self.loss.group is None else f"last-{self.rank}.pt")
         if self.world > 1 and self.device.type == "cuda":
             self.net = nn.SyncBatchNorm.convert_sync_batchnorm(self.net)
         self.per_epoch = max(1, len(self.labels) // recipe.batch)
@@ -207,8 +208,7 @@ class Job:
             )
         self.optimizer.zero_grad()
         whole.backward()
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, recipe.clip)
+        clip_gradients(self.optimizer, recipe.clip, self.loss.group)
         self.optimizer.step()
         if self.ema:
             self.ema.update(self.net)
@@ -246,11 +246,12 @@ class Job:
     @property
     def _decisive(self) -> dict[str, Any]:
         """What has to be equal, beside the recipe, for a run to go on exactly."""
-        return {**self.settings, "number of processes": self.world}
+        shared = self.loss.group is not None
+        return {**self.settings, "number of processes": self.world, "--shard-proxies": shared}
 
     def save(self) -> None:
-        """Write the checkpoint that :meth:`load` continues from."""
-        if self.rank == 0:
+        """Write the checkpoint that :meth:`load` continues from; one a process for shards."""
+        if self.rank == 0 or self.loss.group is not None:
             state = {
                 "settings": self._decisive,
                 "recipe": asdict(self.recipe),
@@ -264,7 +265,7 @@ class Job:
                 "history": self.history,
                 "losses": self.losses,
             }
-            checkpoint.save(self.out / "last.pt", state)
+            checkpoint.save(self.file, state)
 
     def load(self) -> None:
         """Continue from the last checkpoint.
@@ -272,7 +273,7 @@ class Job:
         Raises:
             UsageError: It was made with another recipe or other settings.
         """
-        state = checkpoint.load(self.out / "last.pt")
+        state = checkpoint.load(self.file)
         if "recipe" not in state:
             raise UsageError(f"{self.out} holds a run of another command: choose another --out")
         differ = differing(
@@ -291,6 +292,7 @@ class Job:
         self.step, self.seconds = state["step"], state["seconds"]
         self.processor_seconds = state.get("processor_seconds", 0.0)
         self.history, self.losses = state["history"], state.get("losses", [])
+        distributed.require_equal(self.step)
 
 
 def _clocks() -> tuple[float, float]:

@@ -1,10 +1,12 @@
-"""The parameters of a run in groups, each with its learning rate."""
+"""The parameters of a run in groups, each with its learning rate, and the limit of a step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+import torch.distributed as dist
 from torch import nn
 
 from training.learn.recipe import Recipe
@@ -25,3 +27,23 @@ def parameter_groups(
     }
     decay = recipe.weight_decay
     return [{"params": ps, "part": part, "weight_decay": decay} for part, ps in parts.items() if ps]
+
+
+def clip_gradients(optimizer: torch.optim.Optimizer, limit: float, group: Any = None) -> None:
+    """Scale all gradients so that their norm is at most ``limit``.
+
+    Args:
+        optimizer: With the groups of :func:`parameter_groups`.
+        limit: Largest norm.
+        group: Processes that share the proxies. All of these count, so that the network is scaled
+            alike everywhere.
+    """
+    shared, own = [], []
+    for part in optimizer.param_groups:
+        (own if part["part"] == "proxies" else shared).extend(part["params"])
+    norms = [nn.utils.get_total_norm([p.grad for p in ps if p.grad is not None])
+             for ps in (shared, own)]  # fmt: skip
+    squares = norms[1] ** 2
+    if group is not None:
+        dist.all_reduce(squares, group=group)
+    nn.utils.clip_grads_with_norm_([*shared, *own], limit, (norms[0] ** 2 + squares).sqrt())

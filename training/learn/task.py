@@ -22,6 +22,7 @@ from training.inputs.crops import aligned_crops, why_lost
 from training.inputs.features import cached_features, frozen_trunk, reduced
 from training.inputs.pictures import pictures
 from training.inputs.sources import Features, Head, Pictures
+from training.learn import distributed
 from training.learn.inference import Source, class_means, embed
 from training.learn.initial_weights import (
     bundle_architecture,
@@ -131,7 +132,7 @@ class Task:
     def job(
         self, loss: str, recipe: Recipe, dim: int, out: Path, *,
         proxy_init: str = "random", options: dict[str, object] | None = None, part: str = "val",
-        progress: bool = True,
+        progress: bool = True, shard: bool = False,
     ) -> Job:  # fmt: skip
         """A run that is ready to start.
 
@@ -144,13 +145,15 @@ class Task:
             options: The loss's own.
             part: Which part is evaluated as training goes.
             progress: Show a bar.
+            shard: Divide the proxies among the processes.
         """
         self.require("train", part, "test")
         torch.manual_seed(recipe.seed)
         net, fresh = self._network(dim)
         rows = self.split.train
         labels = np.unique(self.table.labels[rows], return_inverse=True)[1]
-        criterion = build(loss, int(labels.max()) + 1, dim, **(options or {}))
+        extra = {"shard": distributed.shard()} if shard else {}
+        criterion = build(loss, int(labels.max()) + 1, dim, **(options or {}), **extra)
         source = self.source(rows)
         if proxy_init == "class_mean" and criterion.proxies is not None:
             criterion.start_from(class_means(net, source, labels, recipe.precision))

@@ -68,7 +68,8 @@ def run_one(
             )
         return result
     job = task.job(name, recipe, dim, out, proxy_init=proxy_init, options=options, progress=False)
-    job.evaluate_every = max(1, recipe.epochs // 10)
+    # A trial's curve is not looked at.
+    job.evaluate_every = max(1, recipe.epochs // 10) if part == "test" else recipe.epochs
     if task.features is not None:
         job.checkpoint_every = job.total  # Such a run takes a minute: one checkpoint, at its end.
     if (out / "last.pt").is_file():

@@ -9,6 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+BLOCK = 1 << 16
+"""Proxies drawn at a time."""
+
 
 class MetricLoss(nn.Module, ABC):
     """Embeddings and labels to one number, in float32 whatever autocast says.
@@ -19,12 +22,14 @@ class MetricLoss(nn.Module, ABC):
         samples_per_class: Pictures per class a batch needs for the loss to have genuine pairs;
             None when any batch will do.
         progress: Share of the run that is done, 0 to 1; the loop sets it before each step.
+        group: Processes that share the proxies, or None.
     """
 
     proxies: nn.Parameter | None
     transposed: bool = False
     samples_per_class: int | None = None
     progress: float = 0.0
+    group: Any = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,12 +78,11 @@ class ProxyLoss(MetricLoss):
         super().__init__()
         self.classes = classes
         rows = range(classes)
-        self.group = None
         if shard is not None:
             rank, world, self.group = shard
             rows = range(rank * classes // world, (rank + 1) * classes // world)
         self.offset = rows.start
-        self.proxies = kaiming_proxies(len(rows), dim)
+        self.proxies = kaiming_proxies(classes, dim, rows)
 
     def check_labels(self, labels: Tensor) -> None:
         """See that every sample has a proxy.
@@ -102,10 +106,22 @@ class ProxyLoss(MetricLoss):
         super().start_from(means[self.offset : self.offset + len(self.proxies)])
 
 
-def kaiming_proxies(classes: int, dim: int) -> nn.Parameter:
-    """Kaiming-uniform proxies ``(classes, dim)``, the paper's random initialisation."""
-    proxies = torch.empty(classes, dim)
-    nn.init.kaiming_uniform_(proxies)
+def kaiming_proxies(classes: int, dim: int, rows: range | None = None) -> nn.Parameter:
+    """Kaiming-uniform proxies ``(classes, dim)``, the paper's random initialisation.
+
+    Args:
+        classes: How many are drawn.
+        dim: Length of the embeddings.
+        rows: Which of them to keep, the very ones a single process would have; all without.
+    """
+    kept = range(classes) if rows is None else rows
+    proxies = torch.empty(len(kept), dim)
+    for start in range(0, classes, BLOCK):
+        part = torch.empty(min(BLOCK, classes - start), dim)
+        nn.init.kaiming_uniform_(part)
+        first, last = max(kept.start, start), min(kept.stop, start + len(part))
+        if first < last:
+            proxies[first - kept.start : last - kept.start] = part[first - start : last - start]
     return nn.Parameter(proxies)
 
 

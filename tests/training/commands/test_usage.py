@@ -46,6 +46,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", *TINY, "--loss-weight", "0"], "nothing to train with"),
         (["compare", *TINY, "--loss-weight", "0"], "nothing to train with"),
         (["reproduce", "batch_size", "--loss-weight", "0"], "nothing to train with"),
+        (["fit", *TINY, "--shard-proxies"], "start fit with torchrun"),
         (["fit", *TINY, "--lr", "-1"], "lr is -1.0; it must be 0 or more"),
         (["fit", *TINY, "--seed", "-1"], "seed is -1"),
         (["fit", *TINY, "--clip", "0"], "clip is 0.0"),

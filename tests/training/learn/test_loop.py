@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from model.embedding.network import Architecture, EmbeddingNet
 from model.errors import FaceError
+from tests.model.helpers import random_crops
 from tests.paths import ROOT
 from tests.training.jobs import blobs, make_job
 from training.errors import UsageError
@@ -198,13 +200,16 @@ from tests.training.jobs import make_job
 rank, world, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if world > 1:
     dist.init_process_group("gloo", init_method=f"file://{out}/store", rank=rank, world_size=world)
-for loss in ("pd", "circle"):
-    job = make_job(Path(out), loss, epochs=3)
+for loss, shard in (("pd", 0), ("circle", 0), ("pd", 1), ("cllr", 1)):
+    job = make_job(Path(out) / f"{loss}{shard}", loss, shard=bool(shard and world > 1), epochs=3)
     job.evaluate, curve, step = None, [], job.train_step
     job.train_step = lambda *args: curve.append(step(*args)) or curve[-1]
     job.run()
     state = {"curve": torch.tensor(curve), "net": job.net.state_dict()}
-    torch.save(state, f"{out}/{loss}{rank}.pt")
+    torch.save(state, f"{out}/{loss}{shard}{rank}.pt")
+    if shard:
+        job.load()  # What each process saved is whole.
+        assert job.step == job.total
 if world > 1:
     dist.barrier()
     dist.destroy_process_group()
@@ -226,7 +231,7 @@ def test_two_processes_follow_the_curve_of_one(tmp_path: Path) -> None:
             for rank in range(world)
         ]
         assert [process.wait(timeout=600) for process in processes] == [0] * world
-    for loss in ("pd", "circle"):
+    for loss in ("pd0", "circle0", "pd1", "cllr1"):
         one = torch.load(tmp_path / f"1/{loss}0.pt", weights_only=True)
         assert len(one["curve"]) == 18
         for rank in range(2):
@@ -234,3 +239,31 @@ def test_two_processes_follow_the_curve_of_one(tmp_path: Path) -> None:
             torch.testing.assert_close(two["curve"], one["curve"], rtol=1e-4, atol=1e-4)
             for name, value in one["net"].items():
                 torch.testing.assert_close(two["net"][name], value, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_torchrun_divides_the_proxies_and_resumes(tmp_path: Path) -> None:
+    for number, crop in enumerate(random_crops(80)):
+        file = tmp_path / "celeba" / f"{number // 10}" / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(crop).save(file)
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+        "-m", "training", "fit", "--dataset", "celeba", "--data", str(tmp_path), "--split", "paper",
+        "--trunk", "resnet18", "--init", "scratch", "--size", "32", "--dim", "16", "--batch", "16",
+        "--preset", "cpu", "--epochs", "2", "--shard-proxies", "--cache", str(tmp_path / "cache"),
+        "--out", str(tmp_path / "run"),
+    ]  # fmt: skip
+    for words in ([], ["--resume"]):
+        done = subprocess.run(
+            [*command, *words], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    shards = [
+        torch.load(tmp_path / f"run/last-{rank}.pt", weights_only=True)["loss"]["proxies"]
+        for rank in range(2)
+    ]
+    assert [len(shard) for shard in shards] == [4, 4]
+    assert (tmp_path / "run/bundle/bundle.json").is_file()
+    assert "resumed at step" in done.stdout
