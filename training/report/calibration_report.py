@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
-from html import escape
-from importlib.resources import files
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from markupsafe import Markup, escape
 from PIL import Image
 
-from model.calibration import Calibration
+from model.calibration import Calibration, Threshold
 from model.calibration.pairs.worst_pairs import ScoredPair
 from model.types import Rate
 from model.wording import one_in
-from training.report.calibration_plots import (
-    det_plot,
-    error_plot,
-    reliability_plot,
-    score_plot,
-    supported_targets,
-)
+from training.report import plots
+from training.report.html_page import Page
 
 
 class Pictures(NamedTuple):
@@ -53,240 +47,178 @@ def write_report(
         name: Name of the model.
         pictures: The pairs it gets most wrong; they are embedded in the file.
     """
-    sections = [
-        _overview(calibration),
-        _targets(calibration),
-        _plots(calibration),
-        _quality(calibration),
-        _groups(calibration),
-        _worst(pictures),
-        _origin(calibration),
-    ]
-    style = files("training.report").joinpath("calibration_report.css").read_text(encoding="utf-8")
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Calibration of {escape(name)}</title><style>{style}</style></head><body><main>"
-        f"<h1>Calibration of {escape(name)}</h1>{''.join(sections)}</main></body></html>"
+    page = Page(f"Calibration of {name}", f"{calibration.protocol}.")
+    _overview(page, calibration)
+    _targets(page, calibration)
+    _plots(page, calibration)
+    _quality(page, calibration)
+    _groups(page, calibration)
+    if pictures is not None:
+        _worst(page, pictures)
+    page.heading("Origin")
+    page.table(
+        ["", ""],
+        [
+            ["calibration", calibration.id],
+            ["model", calibration.model_id[:16]],
+            ["data", calibration.data_fingerprint[:16]],
+            ["made", calibration.created],
+            ["seed", str(calibration.seed)],
+        ],
     )
-    path.write_text(page, encoding="utf-8", errors="backslashreplace")
+    page.write(path)
 
 
-def _overview(calibration: Calibration) -> str:
-    summary = calibration.summary
-    ratio = calibration.parts.likelihood
-    cards = [
-        (
-            "d′",
-            f"{summary.d_prime.value:.2f}",
-            f"{summary.d_prime.low:.2f} to {summary.d_prime.high:.2f}",
-        ),
-        (
-            "equal error rate",
-            f"{summary.eer.value:.2%}",
-            f"{summary.eer.low:.2%} to {summary.eer.high:.2%}",
-        ),
-        (
-            "Gaussian guess of it",
-            f"{summary.gaussian_eer:.2%}",
-            f"at {summary.gaussian_threshold:.3f}; measured at {summary.eer_threshold:.3f}",
-        ),
-        (
-            "people",
-            f"{calibration.people:,}" if calibration.people else "unknown",
-            f"{calibration.photos:,} photos" if calibration.photos else "scores only",
-        ),
-        (
-            "same-person pairs",
-            f"{calibration.genuine_pairs:,}",
-            f"mean {summary.genuine.mean:.3f}, spread {summary.genuine.std:.3f}, "
-            f"skew {summary.genuine.skew:+.2f}",
-        ),
-        (
-            "stranger pairs",
-            f"{calibration.impostor_pairs:,}",
-            f"mean {summary.impostor.mean:.3f}, spread {summary.impostor.std:.3f}, "
-            f"skew {summary.impostor.skew:+.2f}",
-        ),
-        ("Cllr", f"{ratio.cllr:.4f}", f"{ratio.cllr_min:.4f} at best; {ratio.method}"),
-    ]
-    tiles = "".join(
-        f'<div class="card"><span>{label}</span><b>{value}</b><small>{note}</small></div>'
-        for label, value, note in cards
+def _overview(page: Page, calibration: Calibration) -> None:
+    for text in calibration.warnings:
+        page.text(f"Beware: {text}")
+    summary, ratio = calibration.summary, calibration.parts.likelihood
+    people = f"{calibration.people:,}" if calibration.people else "unknown"
+    photos = f"{calibration.photos:,} photos" if calibration.photos else "scores only"
+    rows = [
+        ["d′", f"{summary.d_prime.value:.2f}",
+         f"{summary.d_prime.low:.2f} to {summary.d_prime.high:.2f}"],
+        ["equal error rate", f"{summary.eer.value:.2%}",
+         f"{summary.eer.low:.2%} to {summary.eer.high:.2%}"],
+        ["Gaussian guess of it", f"{summary.gaussian_eer:.2%}",
+         f"at {summary.gaussian_threshold:.3f}; measured at {summary.eer_threshold:.3f}"],
+        ["people", people, photos],
+        ["Cllr", f"{ratio.cllr:.4f}", f"{ratio.cllr_min:.4f} at best; {ratio.method}"],
+    ]  # fmt: skip
+    for title, pairs, spread in (
+        ("same-person pairs", calibration.genuine_pairs, summary.genuine),
+        ("stranger pairs", calibration.impostor_pairs, summary.impostor),
+    ):
+        shape = f"mean {spread.mean:.3f}, spread {spread.std:.3f}, skew {spread.skew:+.2f}"
+        rows.append([title, f"{pairs:,}", shape])
+    page.table(["", "value", ""], rows)
+
+
+def _targets(page: Page, calibration: Calibration) -> None:
+    page.heading("Thresholds")
+    page.text(
+        "Each threshold was chosen on one half of the people; the rates beside it were measured "
+        "on the other half. Intervals are 95%, over people."
     )
-    warnings = "".join(f"<li>{escape(text)}</li>" for text in calibration.warnings)
-    box = f'<ul class="beware">{warnings}</ul>' if warnings else ""
-    return f'<p>{escape(calibration.protocol)}.</p><div class="cards">{tiles}</div>{box}'
-
-
-def _targets(calibration: Calibration) -> str:
-    rows = []
-    for target in calibration.targets:
-        state = "supported" if target.supported else "unsupported"
-        note = "threshold extrapolated" if target.extrapolated else ""
-        badge = f'<em class="{state}">{state}</em> {note}'
-        rows.append(
-            [
-                one_in(target.target_fmr),
-                f"{target.threshold:.4f}",
-                _small(target.fmr),
-                _percent(target.fnmr),
-                badge,
-            ]
-        )
-    head = ["target", "threshold", "false matches", "false non-matches", ""]
-    return (
-        "<h2>Thresholds</h2><p>Each threshold was chosen on one half of the people; the rates "
-        "beside it were measured on the other half. Intervals are 95%, over people.</p>"
-        + _table(head, rows)
-    )
-
-
-def _plots(calibration: Calibration) -> str:
-    figures = [
-        (
-            "Scores",
-            score_plot(calibration),
-            "Both distributions, each to its own scale, with the thresholds for 1 in 100, 1 in "
-            "10,000 and so on as far as they are supported.",
-        ),
-        (
-            "Errors by threshold",
-            error_plot(calibration),
-            "Share of false matches (strangers at or above) and false non-matches (one person "
-            "below), with 95% bands.",
-        ),
-        (
-            "Detection error trade-off",
-            det_plot(calibration),
-            "Held-out half; down and left is better. Dots are the targets.",
-        ),
-        (
-            "Likelihood ratios",
-            reliability_plot(calibration),
-            "Promised by the half it was learnt on, against observed on the other. On the diagonal "
-            "the promise is exact.",
-        ),
-    ]
-    body = "".join(
-        f"<figure><h3>{title}</h3>{plot}<figcaption>{text}</figcaption></figure>"
-        for title, plot, text in figures
-    )
-    legend = (
-        '<p class="legend"><i class="genuine"></i> one person '
-        '<i class="impostor"></i> strangers</p>'
-    )
-    return f'<h2>Curves</h2>{legend}<div class="figures">{body}</div>'
-
-
-def _quality(calibration: Calibration) -> str:
-    if not calibration.quality_bins:
-        return ""
-    shown = supported_targets(calibration) or calibration.targets[:2]
-    rows = []
-    for found in calibration.quality_bins:
-        middle = (found.low + found.high) / 2
-        for target in shown:
-            rows.append(
-                [
-                    f"{found.low:.2f} to {found.high:.2f}",
-                    one_in(target.target_fmr),
-                    _small(calibration.fmr_at(target.threshold, middle)),
-                    _percent(calibration.fnmr_at(target.threshold, middle)),
-                ]
-            )
-    head = ["poorer photo", "target", "false matches", "false non-matches"]
-    return (
-        "<h2>By photo quality</h2><p>Pairs of all people by the lower quality of the two photos, "
-        "at the thresholds above.</p>" + _table(head, rows)
-    )
-
-
-def _groups(calibration: Calibration) -> str:
-    if not calibration.groups:
-        return ""
     rows = [
         [
-            escape(" × ".join(dict.fromkeys(found.groups))),
-            one_in(found.target_fmr),
-            f"{found.people:,}",
-            _small(found.fmr) if found.fmr else "too few people",
-            _percent(found.fnmr)
-            if found.fnmr
-            else ("–" if found.groups[0] != found.groups[1] else "too few people"),
+            one_in(target.target_fmr), f"{target.threshold:.4f}",
+            _small(target.fmr), _percent(target.fnmr),
+            ("supported" if target.supported else "unsupported")
+            + (", threshold extrapolated" if target.extrapolated else ""),
         ]
-        for found in calibration.groups
-        if next(t for t in calibration.targets if t.target_fmr == found.target_fmr).supported
-    ]
-    head = ["group", "target", "people", "false matches", "false non-matches"]
-    return (
-        "<h2>By group</h2><p>Groups as supplied, at the one global threshold, on the held-out "
-        "half.</p>" + _table(head, rows)
+        for target in calibration.targets
+    ]  # fmt: skip
+    page.table(["target", "threshold", "false matches", "false non-matches", ""], rows)
+
+
+def _plots(page: Page, calibration: Calibration) -> None:
+    page.heading("Curves")
+    marks = {one_in(target.target_fmr): target.threshold for target in _supported(calibration)}
+    page.figure(
+        plots.calibrated_scores(calibration.histograms, marks),
+        "Both distributions, each to its own peak, with the thresholds that are supported.",
+    )
+    parts = calibration.parts
+    page.figure(
+        plots.errors_by_threshold(parts.scores, parts.everyone),
+        "Share of false matches (strangers at or above) and false non-matches (one person "
+        "below), with 95% bands.",
+    )
+    page.figure(
+        plots.held_out_trade_off(parts.held_out, _supported(calibration)),
+        "Held-out half; down and left is better. Dots are the targets.",
+    )
+    page.figure(
+        plots.reliability(parts.reliability),
+        "Likelihood ratios promised by the half they were learnt on, against those observed on "
+        "the other. On the diagonal the promise is exact.",
     )
 
 
-def _worst(pictures: Pictures | None) -> str:
-    if pictures is None:
-        return ""
-    parts = []
-    for title, pairs in (
-        ("Strangers most alike", pictures.alike),
-        ("One person least alike", pictures.unlike),
-    ):
-        shown = "".join(_pair(pictures, pair) for pair in pairs)
-        parts.append(f'<h3>{title}</h3><div class="pairs">{shown}</div>')
-    return (
-        "<h2>Worst pairs</h2><p>Often these are mistakes in the labels, not of the model; "
-        "<code>--corrections</code> takes a list of them. Look at both kinds: setting "
-        "right only one flatters the model or wrongs it. Photos and names are inside this file: "
-        "keep it where they may be kept.</p>" + "".join(parts)
+def _quality(page: Page, calibration: Calibration) -> None:
+    if not calibration.quality_bins:
+        return
+    page.heading("By photo quality")
+    page.text(
+        "Pairs of all people by the lower quality of the two photos, at the thresholds above."
     )
-
-
-def _pair(pictures: Pictures, pair: ScoredPair) -> str:
-    rows = pair.first, pair.second
-    faces = "".join(_image(pictures.crops[row]) for row in rows)
-    names = "<br>".join(escape(pictures.names[row]) for row in rows)
-    return (
-        f'<figure class="pair">{faces}<figcaption><b>{pair.score:.3f}</b><br>{names}'
-        "</figcaption></figure>"
-    )
-
-
-def _origin(calibration: Calibration) -> str:
     rows = [
-        ["calibration", calibration.id],
-        ["model", escape(calibration.model_id[:16])],
-        ["data", escape(calibration.data_fingerprint[:16])],
-        ["made", calibration.created],
-        ["seed", str(calibration.seed)],
-    ]
-    return "<h2>Origin</h2>" + _table(["", ""], rows)
+        [
+            f"{found.low:.2f} to {found.high:.2f}", one_in(target.target_fmr),
+            _small(calibration.fmr_at(target.threshold, (found.low + found.high) / 2)),
+            _percent(calibration.fnmr_at(target.threshold, (found.low + found.high) / 2)),
+        ]
+        for found in calibration.quality_bins
+        for target in _supported(calibration) or calibration.targets[:2]
+    ]  # fmt: skip
+    page.table(["poorer photo", "target", "false matches", "false non-matches"], rows)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    top = "".join(f"<th>{text}</th>" for text in head)
-    top = f"<tr>{top}</tr>" if any(head) else ""
-    body = "".join("<tr>" + "".join(f"<td>{text}</td>" for text in row) + "</tr>" for row in rows)
-    return f'<div class="scroll"><table>{top}{body}</table></div>'
+def _groups(page: Page, calibration: Calibration) -> None:
+    if not calibration.groups:
+        return
+    page.heading("By group")
+    page.text("Groups as supplied, at the one global threshold, on the held-out half.")
+    supported = {target.target_fmr for target in calibration.targets if target.supported}
+    rows = []
+    for found in calibration.groups:
+        if found.target_fmr not in supported:
+            continue
+        within = found.groups[0] == found.groups[1]
+        rows.append(
+            [
+                " × ".join(dict.fromkeys(found.groups)), one_in(found.target_fmr),
+                f"{found.people:,}", _small(found.fmr) if found.fmr else "too few people",
+                _percent(found.fnmr) if found.fnmr else "too few people" if within else "–",
+            ]
+        )  # fmt: skip
+    page.table(["group", "target", "people", "false matches", "false non-matches"], rows)
 
 
-def _small(rate: Rate) -> str:
-    return (
-        f"<b>{rate.value:.1e}</b> <small>{rate.low:.1e} to {rate.high:.1e}<br>"
-        f"{rate.errors:,} of {rate.trials:,}</small>"
+def _worst(page: Page, pictures: Pictures) -> None:
+    page.heading("Worst pairs")
+    page.text(
+        "Often these are mistakes in the labels, not of the model; --corrections takes a list of "
+        "them. Look at both kinds: setting right only one flatters the model or wrongs it. Photos "
+        "and names are inside this file: keep it where they may be kept."
+    )
+    for title, pairs in (
+        ("strangers most alike", pictures.alike),
+        ("one person least alike", pictures.unlike),
+    ):
+        rows = []
+        for pair in pairs:
+            ends = pair.first, pair.second
+            faces = Markup("").join(_image(pictures.crops[row]) for row in ends)
+            names = Markup("<br>").join(pictures.names[row] for row in ends)
+            rows.append([faces, names, f"{pair.score:.3f}"])
+        page.table([title, "", "score"], rows)
+
+
+def _supported(calibration: Calibration) -> list[Threshold]:
+    """Targets from 1 in 100 down that the calibration can measure."""
+    return [t for t in calibration.targets if t.supported and t.target_fmr <= 0.01]
+
+
+def _small(rate: Rate) -> Markup:
+    return _rate(rate, ".1e")
+
+
+def _percent(rate: Rate) -> Markup:
+    return _rate(rate, ".2%")
+
+
+def _rate(rate: Rate, style: str) -> Markup:
+    interval = f"{rate.low:{style}} to {rate.high:{style}}"
+    counted = f"{rate.errors:,} of {rate.trials:,}"
+    return Markup("<b>{}</b> <small>{}<br>{}</small>").format(
+        f"{rate.value:{style}}", interval, counted
     )
 
 
-def _percent(rate: Rate) -> str:
-    return (
-        f"<b>{rate.value:.2%}</b> <small>{rate.low:.2%} to {rate.high:.2%}<br>"
-        f"{rate.errors:,} of {rate.trials:,}</small>"
-    )
-
-
-def _image(crop: np.ndarray) -> str:
+def _image(crop: np.ndarray) -> Markup:
     buffer = io.BytesIO()
     Image.fromarray(np.asarray(crop)).save(buffer, "JPEG", quality=85)
-    data = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="" src="data:image/jpeg;base64,{data}">'
+    data = escape(base64.b64encode(buffer.getvalue()).decode())
+    return Markup('<img alt="" width="84" src="data:image/jpeg;base64,{}">').format(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import escape
 from matplotlib.figure import Figure
 
 from model.calibration.pairs.scores import Sample
@@ -26,7 +26,8 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding
 h1{font-weight:600;margin-bottom:0}p.sub{color:#666;margin-top:.2rem}
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.3rem .8rem;text-align:right;
 border-bottom:1px solid #e3e3e3}th:first-child,td:first-child{text-align:left}
-figure{margin:2rem 0}img{max-width:100%}figcaption{color:#666;font-size:.9rem}
+table{display:block;overflow-x:auto}small{color:#666}figure{margin:2rem 0}
+img{max-width:100%}figcaption{color:#666;font-size:.9rem}
 """
 
 
@@ -45,15 +46,23 @@ class Page:
     parts: list[str] = field(default_factory=list)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Add a table of plain strings."""
-        lines = ["".join(f"<th>{html.escape(cell)}</th>" for cell in header)]
-        lines += ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
+        """Add a table; what is not ``Markup`` is escaped."""
+        lines = ["".join(f"<th>{escape(cell)}</th>" for cell in header)] if any(header) else []
+        lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
         self.parts.append("<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>")
+
+    def heading(self, text: str) -> None:
+        """Begin a section."""
+        self.parts.append(f"<h2>{escape(text)}</h2>")
+
+    def text(self, text: str) -> None:
+        """Add a paragraph."""
+        self.parts.append(f"<p>{escape(text)}</p>")
 
     def figure(self, drawing: Figure, caption: str) -> None:
         """Add a figure."""
         data = base64.b64encode(png(drawing)).decode()
-        text = html.escape(caption)
+        text = escape(caption)
         self.parts.append(
             f'<figure><img alt="{text}" src="data:image/png;base64,{data}">'
             f"<figcaption>{text}</figcaption></figure>"
@@ -62,11 +71,16 @@ class Page:
     def write(self, path: Path) -> None:
         """Write the page."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        title, subtitle = html.escape(self.title), html.escape(self.subtitle)
+        title, subtitle = escape(self.title), escape(self.subtitle)
         path.write_text(
-            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+            '<!doctype html><html lang="en"><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{title}</title>"
             f'<style>{STYLE}</style><h1>{title}</h1><p class="sub">{subtitle}</p>'
             + "".join(self.parts)
+            + "</html>",
+            encoding="utf-8",
+            errors="backslashreplace",
         )
 
 

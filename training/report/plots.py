@@ -11,8 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
+from model.calibration import Threshold
 from model.calibration.pairs.scores import Sample
 from model.calibration.pairs.worst_pairs import ScoredPair
+from model.calibration.types import ErrorCurves, Histograms
 from training.measure import metrics
 from training.measure.retrieval import KS
 
@@ -73,6 +75,68 @@ def error_curves(samples: Mapping[str, Sample]) -> Figure:
     det.set(xlim=limits, ylim=limits, title="DET")
     det.set(xlabel="false-match rate", ylabel="false non-match rate")
     roc.legend(frameon=False, loc="lower right")
+    return result
+
+
+def calibrated_scores(histograms: Histograms, marks: Mapping[str, float]) -> Figure:
+    """Both distributions of a calibration, each to its own peak, and lines at named scores."""
+    result = figure(width=6.4)
+    (axes,) = result.axes
+    for name, counts, colour in (
+        ("strangers", histograms.impostor, IMPOSTOR),
+        ("one person", histograms.genuine, GENUINE),
+    ):
+        heights = np.asarray(counts) / max(*counts, 1)
+        axes.stairs(heights, histograms.edges, fill=True, color=colour, alpha=0.55, label=name)
+    for row, (name, score) in enumerate(marks.items()):
+        axes.axvline(score, color="black", linewidth=0.8)
+        axes.annotate(name, (score, 1.25 - 0.07 * row), fontsize=7)
+    axes.set(xlabel="score", ylabel="share of the peak", ylim=(0, 1.3))
+    axes.legend(frameon=False, loc="upper left")
+    return result
+
+
+def errors_by_threshold(scores: np.ndarray, curves: ErrorCurves) -> Figure:
+    """Both error rates against the threshold, with their intervals."""
+    result = figure(width=6.4)
+    (axes,) = result.axes
+    floor = 0.3 / max(curves.fmr.trials, curves.fnmr.trials)
+    for name, curve, colour in (
+        ("strangers", curves.fmr, IMPOSTOR),
+        ("one person", curves.fnmr, GENUINE),
+    ):
+        seen = np.flatnonzero(curve.errors > 0)
+        low = np.maximum(curve.low[seen], floor)
+        axes.fill_between(scores[seen], low, curve.high[seen], color=colour, alpha=0.25)
+        axes.plot(scores[seen], curve.errors[seen] / curve.trials, color=colour, label=name)
+    axes.set(yscale="log", ylim=(floor, 1), xlabel="threshold", ylabel="error rate")
+    axes.legend(frameon=False)
+    return result
+
+
+def held_out_trade_off(curves: ErrorCurves, targets: Sequence[Threshold]) -> Figure:
+    """False non-matches against false matches, with the rates of some targets as dots."""
+    result = figure()
+    (axes,) = result.axes
+    fmr, fnmr = (curve.errors / max(curve.trials, 1) for curve in (curves.fmr, curves.fnmr))
+    seen = (fmr > 0) & (fnmr > 0)
+    axes.plot(fmr[seen], fnmr[seen], color=COLOURS[0])
+    dots = [(t.fmr.value, t.fnmr.value) for t in targets if t.fmr.value > 0 and t.fnmr.value > 0]
+    if dots:
+        axes.plot(*zip(*dots, strict=True), "o", color=COLOURS[0])
+    axes.set(xscale="log", yscale="log")
+    axes.set(xlabel="false-match rate", ylabel="false non-match rate")
+    return result
+
+
+def reliability(rows: Sequence[Sequence[float]]) -> Figure:
+    """Promised against observed likelihood ratios, both as powers of ten."""
+    result = figure()
+    (axes,) = result.axes
+    edge = max([1.0, *(abs(value) for row in rows for value in row[:2])]) * 1.1
+    axes.plot((-edge, edge), (-edge, edge), color="black", linewidth=0.8, linestyle="--")
+    axes.plot([row[0] for row in rows], [row[1] for row in rows], marker="o", color=COLOURS[0])
+    axes.set(xlabel="promised, log10", ylabel="observed, log10")
     return result
 
 

@@ -105,11 +105,10 @@ def test_the_report_is_one_whole_file_with_its_plots_and_pictures(report: Path) 
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
-    assert tags.counts["svg"] == 4
-    assert tags.counts["img"] == 4 * 12
-    assert all(value.startswith("data:image/jpeg;base64,") for value in tags.fetched)
+    kinds = [value.partition(";base64,")[0] for value in tags.fetched]
+    assert kinds.count("data:image/png") == 4
+    assert kinds.count("data:image/jpeg") == len(kinds) - 4 == 4 * 12
     assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
-    assert "nan" not in re.findall(r'points="([^"]*)"', text)
     for word in ("Thresholds", "By group", "even × odd", "Worst pairs", "1 in 1 million"):
         assert word in text
 
@@ -137,7 +136,7 @@ def test_a_dry_run_leaves_the_bundle_alone(tmp_path: Path, work: Path) -> None:
     )  # fmt: skip
     assert code == 0
     assert (tmp_path / "bundle" / "bundle.json").read_bytes() == before
-    assert "<img" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "image/jpeg" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_bundle_keeps_no_folders_and_loses_none(tmp_path: Path, work: Path) -> None:
@@ -170,7 +169,7 @@ def test_wrong_names_are_set_right_before_measuring(tmp_path: Path, work: Path) 
     def calibrated(*more: str) -> tuple[Calibration, str]:
         assert calibrate(work, *words, *more) == 0
         page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-        strangers = page.partition("Strangers most alike")[2].partition("One person least")[0]
+        strangers = page.partition("strangers most alike")[2].partition("one person least")[0]
         return Calibration.load(tmp_path / "out" / "calibration.json"), strangers
 
     before, strangers = calibrated()
