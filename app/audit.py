@@ -11,23 +11,23 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.private_files import lock_file, private
+from app.documents import Lines, lock_file, private
 
 
 class AuditLog:
-    """Appends to one file, from any thread and several processes.
+    """Appends to one log, from any thread, several processes and servers.
 
     Args:
-        file: Where to write; None keeps no log.
+        place: Where to write; None keeps no log.
     """
 
-    def __init__(self, file: Path | None) -> None:
-        self.file = file
-        self._lock = threading.Lock()
+    def __init__(self, place: Path | Lines | None) -> None:
+        self._lines = FileLines(place) if isinstance(place, Path) else place
 
     def write(self, who: str, what: str, **facts: Any) -> None:
         """Append one line.
@@ -37,17 +37,15 @@ class AuditLog:
             what: The use-case.
             **facts: JSON values: verdict, ids, counts. No biometric data, no names.
         """
-        if self.file is None:
+        if self._lines is None:
             return
         entry = {"when": datetime.now(UTC).isoformat(), "who": who, "what": what, **facts}
-        with self._lock, open(self.file, "ab+", opener=private) as log:
-            lock_file(log.fileno())
-            end = _end(log)
-            entry["previous"] = _digest(end.rstrip(b"\n").rpartition(b"\n")[2])
-            line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-            # A crash may have cut the last line off: it must not spoil this one too.
-            log.write(b"\n" + line if end and not end.endswith(b"\n") else line)
-            log.flush()
+
+        def after(line: bytes) -> bytes:
+            chained = entry | {"previous": _digest(line)}
+            return json.dumps(chained, separators=(",", ":"), ensure_ascii=False).encode()
+
+        self._lines.append(after)
 
     def check(self) -> int | None:
         """The first line that is damaged or does not follow from the one before, or None.
@@ -55,16 +53,35 @@ class AuditLog:
         Returns:
             The line's number, from 1.
         """
-        if self.file is None or not self.file.exists():
-            return None
         previous = b""
-        with self.file.open("rb") as log:
-            for number, line in enumerate(log, start=1):
-                line = line.rstrip(b"\n")
-                if _named_before(line) != _digest(previous):
-                    return number
-                previous = line
+        for number, line in enumerate(self._lines or (), start=1):
+            if _named_before(line) != _digest(previous):
+                return number
+            previous = line
         return None
+
+
+class FileLines:
+    """The lines of a file that only its owner can read; an empty log without one."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._lock = threading.Lock()
+
+    def append(self, make: Callable[[bytes], bytes]) -> None:
+        with self._lock, open(self.file, "ab+", opener=private) as log:
+            lock_file(log.fileno())
+            end = _end(log)
+            line = make(end.rstrip(b"\n").rpartition(b"\n")[2]) + b"\n"
+            # A crash may have cut the last line off: it must not spoil this one too.
+            log.write(b"\n" + line if end and not end.endswith(b"\n") else line)
+            log.flush()
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self.file.exists():
+            with self.file.open("rb") as log:
+                for line in log:
+                    yield line.rstrip(b"\n")
 
 
 def _end(log: Any) -> bytes:

@@ -10,12 +10,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +20,7 @@ from typing import Literal, get_args
 
 from pydantic import TypeAdapter
 
-from app.private_files import lock_file, private
+from app.documents import Document, FileDocument
 from model.errors import FaceError
 
 Scope = Literal["read", "enroll", "admin"]
@@ -95,28 +92,28 @@ class Key:
 
 
 class KeyStore:
-    """The keys of one installation, in a JSON file only its owner can read.
+    """The keys of one installation, in a file or shared by its servers.
 
     Args:
-        file: Where the keys are.
+        place: Where the keys are.
         required: Whether a key is needed even while there is none; so when serving beyond
             this machine. Once there was a key it stays so: revoking the last one closes the
             door instead of opening it, until the program starts anew.
 
     Raises:
-        DamagedKeys: The file is there but cannot be read. So for every method.
+        DamagedKeys: They are there but cannot be read. So for every method.
     """
 
-    def __init__(self, file: Path, *, required: bool = False) -> None:
-        self.file = file
+    def __init__(self, place: Path | Document, *, required: bool = False) -> None:
+        self._document = FileDocument(place) if isinstance(place, Path) else place
         self._required = required
         self._lock = threading.Lock()
-        self._stamp: tuple[int, int] | None = None
+        self._stamp: object | None = None
         self._keys: dict[str, Key] = {}
         self._refresh()
 
     def keys(self) -> list[Key]:
-        """All keys, as the file has them now."""
+        """All keys, as they are now."""
         with self._lock:
             self._refresh()
             return list(self._keys.values())
@@ -140,22 +137,29 @@ class KeyStore:
         secret = f"fv_{secrets.token_urlsafe(32)}"
         made = datetime.now(UTC).isoformat(timespec="seconds")
         key = Key(name, scope, _sha256(secret), made)
-        with self._changing():
-            if name in self._keys:
+
+        def with_it(stored: bytes | None) -> bytes:
+            keys = self._parsed(stored)
+            if any(each.name == name for each in keys):
                 raise ValueError(f"There is a key {name!r} already; revoke it first.")
-            self._write([*self._keys.values(), key])
+            return _text([*keys, key])
+
+        self._document.change(with_it)
         return secret
 
     def revoke(self, name: str) -> bool:
         """Remove a key; False when there was none of that name."""
-        if not self.file.exists():
+        if self._document.stamp() is None:
             return False
-        with self._changing():
-            rest = [key for key in self._keys.values() if key.name != name]
-            found = len(rest) < len(self._keys)
-            if found:
-                self._write(rest)
-        return found
+        found: list[Key] = []
+
+        def without_it(stored: bytes | None) -> bytes:
+            keys = self._parsed(stored)
+            found.extend(key for key in keys if key.name == name)
+            return _text([key for key in keys if key.name != name])
+
+        self._document.change(without_it)
+        return bool(found)
 
     def principal(self, secret: str) -> Principal:
         """Who holds this secret.
@@ -204,46 +208,32 @@ class KeyStore:
             )
         return found
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """The keys as they are now, while no other thread or process changes them."""
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Not the file itself: each change puts another in its place.
-        with self._lock, open(self.file.with_suffix(".lock"), "ab", opener=private) as held:
-            lock_file(held.fileno())
-            self._refresh()
-            yield
-
     def _refresh(self) -> None:
-        try:
-            status = self.file.stat()
-        except FileNotFoundError:
+        stamp = self._document.stamp()
+        if stamp is None:
             self._keys, self._stamp = {}, None
-            return
-        stamp = (status.st_mtime_ns, status.st_ino)
-        if stamp != self._stamp:
-            self._keys = {key.name: key for key in self._stored()}
+        elif stamp != self._stamp:
+            try:
+                content = self._document.read()
+            except OSError as error:
+                raise self._damaged() from error
+            self._keys = {key.name: key for key in self._parsed(content)}
             self._required = self._required or bool(self._keys)
             self._stamp = stamp
 
-    def _stored(self) -> list[Key]:
+    def _parsed(self, content: bytes | None) -> list[Key]:
         try:
-            return _KEYS.validate_json(self.file.read_bytes())
-        except (OSError, ValueError) as error:
-            # The message may reach someone who is not logged in: no path, no contents.
-            raise DamagedKeys(
-                f"The keys in {self.file.name!r} cannot be read: damaged, or of an older "
-                "version. Bring it back from a backup, or remove it and make new keys: python -m "
-                "app keys add NAME."
-            ) from error
+            return _KEYS.validate_json(content) if content is not None else []
+        except ValueError as error:
+            raise self._damaged() from error
 
-    def _write(self, keys: list[Key]) -> None:
-        with tempfile.NamedTemporaryFile("w", dir=self.file.parent, delete=False) as fresh:
-            json.dump([asdict(key) for key in keys], fresh, indent=2)
-            fresh.flush()
-            os.fsync(fresh.fileno())
-        os.replace(fresh.name, self.file)
-        self._stamp = None
+    def _damaged(self) -> DamagedKeys:
+        # The message may reach someone who is not logged in: no path, no contents.
+        return DamagedKeys(
+            f"The keys in {self._document.name!r} cannot be read: damaged, or of an older "
+            "version. Bring it back from a backup, or remove it and make new keys: python -m "
+            "app keys add NAME."
+        )
 
 
 def secret_of(headers: Mapping[str, str]) -> str:
@@ -264,6 +254,10 @@ def secret_of(headers: Mapping[str, str]) -> str:
 
 def _sha256(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+
+
+def _text(keys: list[Key]) -> bytes:
+    return json.dumps([asdict(key) for key in keys], indent=2).encode()
 
 
 _KEYS = TypeAdapter(list[Key])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
+from app.documents import Document
 from app.gallery_key import gallery_key
 from app.settings import Settings
+from app.stores import Stores
 from app.usecases.pipeline import Pipeline
 from app.usecases.results import ModelInfo
 from index.gallery import Gallery
@@ -21,11 +23,8 @@ from model.faces.detect import Detector
 
 log = logging.getLogger(__name__)
 
-ACTIVE = "active.json"
-"""The calibration a user activated, in the settings' folder of calibrations."""
 
-
-@dataclass
+@dataclass(frozen=True)
 class Context:
     """One model, one gallery.
 
@@ -35,7 +34,8 @@ class Context:
         pipeline: Photo to faces to vectors.
         gallery: People and their embeddings.
         search: The gallery's index.
-        calibration: The calibration in use, or None for a bundle that has none yet.
+        active: Which calibration is in use.
+        stores: Keys, the active calibration and the audit log.
     """
 
     settings: Settings
@@ -43,7 +43,8 @@ class Context:
     pipeline: Pipeline
     gallery: Gallery
     search: PeopleSearch
-    calibration: Calibration | None
+    active: ActiveCalibration
+    stores: Stores
 
     @classmethod
     def open(cls, settings: Settings, *, threads: int | None = None) -> Context:
@@ -54,6 +55,9 @@ class Context:
         pipeline = Pipeline(detector, embedder, settings)
         with ExitStack() as opened:
             opened.callback(pipeline.close)
+            stores = Stores.open(settings)
+            opened.callback(stores.close)
+            active = ActiveCalibration(stores.calibration, bundle)
             gallery = Gallery.open(
                 settings.gallery_folder,
                 url=settings.gallery or None,
@@ -65,17 +69,20 @@ class Context:
             opened.callback(gallery.close)
             search = PeopleSearch.open(gallery, settings.index, dimension=pipeline.dim)
             opened.callback(search.close)
-            context = cls(
-                settings, bundle, pipeline, gallery, search, _calibration(settings, bundle)
-            )
             opened.pop_all()
-        return context
+        return cls(settings, bundle, pipeline, gallery, search, active, stores)
 
     def close(self) -> None:
         """Save the index and release the gallery."""
         self.pipeline.close()
         self.search.close()
         self.gallery.close()
+        self.stores.close()
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The calibration in use, or None for a bundle that has none yet."""
+        return self.active.current()
 
     def need_calibration(self) -> Calibration:
         """The calibration in use.
@@ -83,15 +90,17 @@ class Context:
         Raises:
             CalibrationError: The bundle has none and none was activated.
         """
-        if self.calibration is None:
+        calibration = self.calibration
+        if calibration is None:
             raise CalibrationError(
                 f"The model {self.bundle.name!r} has no calibration, so its scores cannot be "
                 "judged. Calibrate it on photos of people it has not seen."
             )
-        return self.calibration
+        return calibration
 
     def info(self) -> ModelInfo:
         """The model, engine, calibration and index in use."""
+        calibration = self.calibration
         return ModelInfo(
             name=self.bundle.name,
             model_id=self.bundle.model_id,
@@ -102,24 +111,56 @@ class Context:
             provenance=dict(self.bundle.provenance),
             metrics=dict(self.bundle.metrics),
             versions=dict(self.bundle.versions),
-            calibration_id=self.calibration.id if self.calibration else None,
+            calibration_id=calibration.id if calibration else None,
             index=self.search.stats().to_dict(),
         )
 
 
-def active_file(settings: Settings) -> Path:
-    """Where the calibration a user activated is kept."""
-    return settings.calibrations_folder / ACTIVE
+class ActiveCalibration:
+    """The calibration in use: the one activated last, by any server, or the bundle's own.
 
+    Args:
+        document: Where the activated one is kept.
+        bundle: The model.
 
-def _calibration(settings: Settings, bundle: Bundle) -> Calibration | None:
-    active = active_file(settings)
-    if active.exists():
+    Raises:
+        CalibrationError: The activated one cannot be read. So for every method.
+    """
+
+    def __init__(self, document: Document, bundle: Bundle) -> None:
+        self._document = document
+        self._bundle = bundle
+        # Read as one: another thread never sees the stamp of one and the content of another.
+        self._known: tuple[object | None, Calibration | None] = (None, bundle.calibration)
+        self.current()
+
+    def current(self) -> Calibration | None:
+        """The calibration; None for a bundle that has none yet."""
+        stamp = self._document.stamp()
+        if stamp != self._known[0]:
+            self._known = stamp, self._read() if stamp is not None else self._bundle.calibration
+        return self._known[1]
+
+    def activate(self, calibration: Calibration | None) -> None:
+        """Use another one from now on, also after a restart; None for the bundle's own."""
+        if calibration is not None:
+            calibration.check_model(self._bundle.model_id)
+        content = None if calibration is None else calibration.to_json().encode()
+        self._document.change(lambda _: content)
+
+    def _read(self) -> Calibration | None:
         try:
-            return Calibration.load(active, model_id=bundle.model_id)
+            calibration = Calibration.from_dict(json.loads(self._document.read()))
+            calibration.check_model(self._bundle.model_id)
         except BundleMismatch:
             log.warning(
                 "The calibration in %s was made for the weights of another model. The model's own "
-                "is used. Measure again on your photos.", active,
+                "is used. Measure again on your photos.", self._document.name,
             )  # fmt: skip
-    return bundle.calibration
+            return self._bundle.calibration
+        except (OSError, ValueError) as error:
+            raise CalibrationError(
+                f"The activated calibration {self._document.name!r} cannot be read: {error}. "
+                "Remove it, or activate another."
+            ) from error
+        return calibration

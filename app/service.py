@@ -56,13 +56,13 @@ class FaceService(PeopleService):
         """
         settings = settings or Settings.load()
         settings.prepare()
-        # First, for it may fail and has nothing to close.
-        keys = KeyStore(settings.keys_file, required=not settings.private)
-        return cls(
-            context=Context.open(settings, threads=threads),
-            keys=keys,
-            audit=AuditLog(settings.audit_file if settings.audit else None),
-        )
+        context = Context.open(settings, threads=threads)
+        try:
+            keys = KeyStore(context.stores.keys, required=not settings.private)
+        except BaseException:
+            context.close()
+            raise
+        return cls(context=context, keys=keys, audit=AuditLog(context.stores.audit))
 
     def close(self) -> None:
         """Release the gallery; the service cannot be used afterwards."""
@@ -279,7 +279,7 @@ class FaceService(PeopleService):
     def activate(self, calibration: Calibration | None) -> None:
         """Use this calibration from now on, also after a restart; None for the bundle's own."""
         self.principal.require("admin")
-        own_calibration.activate(self.context, calibration)
+        self.context.active.activate(calibration)
         self._log("activate", calibration=calibration.id if calibration else None)
 
 

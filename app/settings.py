@@ -171,8 +171,9 @@ class Settings:
         return self.data / "gallery"
 
     @property
-    def calibrations_folder(self) -> Path:
-        return self.data / "calibrations"
+    def active_calibration(self) -> Path:
+        """The calibration a user activated."""
+        return self.data / "calibrations" / "active.json"
 
     def prepare(self) -> None:
         """Make the data folder, readable by its owner only.

@@ -143,9 +143,12 @@ class PeopleSearch:
         return results
 
     def behind(self) -> int:
-        """Changes of the gallery that the index does not include yet."""
+        """Changes of the gallery that the index lacks; 0 for one elsewhere, which is not asked."""
+        head = self.gallery.changes.head()
+        if self.index.shared:
+            return 0
         mark = self.index.mark
-        return self.gallery.changes.head().seq - (mark.seq if mark else 0)
+        return max(0, head.seq - (mark.seq if mark else 0))
 
     def stats(self) -> IndexStats:
         """What the index is and holds."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.batch.sources import BadSource, Key, printable
-from app.private_files import private
+from app.documents import private
 
 STORED = ("accepted", "already")
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,6 +132,7 @@ def people(settings: Settings, options: argparse.Namespace) -> int:
 def forget(settings: Settings, options: argparse.Namespace) -> int:
     """Erase the person with a name or id; needs no model."""
     from app.audit import AuditLog
+    from app.stores import Stores
 
     with _gallery(settings) as gallery:
         found = gallery.reader.find_by_name(options.name) or list(
@@ -151,9 +152,8 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
         erased = gallery.forget(person.id)
         try:
             # Before the search engine, which may be away for long or be given up on.
-            AuditLog(settings.audit_file if settings.audit else None).write(
-                "local", "forget", person=person.id
-            )
+            with closing(Stores.open(settings)) as stores:
+                AuditLog(stores.audit).write("local", "forget", person=person.id)
         finally:
             if settings.index.startswith("milvus"):
                 erased = _from_milvus_too(gallery, settings.index, erased)

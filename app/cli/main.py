@@ -5,13 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.cli import enroll, many
 from app.cli.exit_codes import INTERRUPTED, USAGE
 from app.cli.output import failed, heard
 from app.cli.parser import Parser, common_options, positive, rate, settings_of
 from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.auth import KeyStore
 
 EXIT_CODES = """exit codes:
   verify  0 same, 1 different, 2 inconclusive
@@ -111,8 +116,9 @@ def _parser() -> Parser:
         (parser, _serve), (serve, _serve), (verify, _command("verify")),
         (search, _command("search")), (batch, enroll.command), (pairs, many.verify_many),
         (heap, many.cluster), (people, _command("people")),
-        (forget, _command("forget")), (add, _add_key), (show, _list_keys),
-        (revoke, _revoke_key), (audit, _check_audit),
+        (forget, _command("forget")), (add, _with_keys(_add_key)),
+        (show, _with_keys(_list_keys)),
+        (revoke, _with_keys(_revoke_key)), (audit, _check_audit),
     ):  # fmt: skip
         command.set_defaults(run=function)
     return parser
@@ -144,12 +150,21 @@ def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
     return run
 
 
-def _add_key(settings: Settings, options: argparse.Namespace) -> int:
-    from app.auth import KeyStore
+def _with_keys(run: Callable[[KeyStore, argparse.Namespace], int]) -> Callable[..., int]:
+    def opened(settings: Settings, options: argparse.Namespace) -> int:
+        from app.auth import KeyStore
+        from app.stores import Stores
 
-    settings.prepare()
+        settings.prepare()
+        with closing(Stores.open(settings)) as stores:
+            return run(KeyStore(stores.keys), options)
+
+    return opened
+
+
+def _add_key(keys: KeyStore, options: argparse.Namespace) -> int:
     try:
-        secret = KeyStore(settings.keys_file).add(options.name, options.scope)
+        secret = keys.add(options.name, options.scope)
     except ValueError as error:
         print(error, file=sys.stderr)
         return USAGE
@@ -158,18 +173,13 @@ def _add_key(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def _list_keys(settings: Settings, options: argparse.Namespace) -> int:
-    from app.auth import KeyStore
-
-    for key in KeyStore(settings.keys_file).keys():  # noqa: SIM118 - not a dict
+def _list_keys(keys: KeyStore, options: argparse.Namespace) -> int:
+    for key in keys.keys():  # noqa: SIM118 - not a dict
         print(f"{key.name}\t{key.scope}\t{key.created}")
     return 0
 
 
-def _revoke_key(settings: Settings, options: argparse.Namespace) -> int:
-    from app.auth import KeyStore
-
-    keys = KeyStore(settings.keys_file)
+def _revoke_key(keys: KeyStore, options: argparse.Namespace) -> int:
     if keys.revoke(options.name):
         print(f"The key {options.name!r} is no longer valid.")
         if not keys.keys():
@@ -181,16 +191,15 @@ def _revoke_key(settings: Settings, options: argparse.Namespace) -> int:
 
 def _check_audit(settings: Settings, options: argparse.Namespace) -> int:
     from app.audit import AuditLog
+    from app.stores import Stores
 
-    if not settings.audit_file.exists():
-        print(f"There is no audit log: {settings.audit_file} does not exist.")
-        return 1
-    broken = AuditLog(settings.audit_file).check()
+    with closing(Stores.open(settings)) as stores:
+        if next(iter(stores.audit or ()), None) is None:
+            print("There is no audit log.")
+            return 1
+        broken = AuditLog(stores.audit).check()
     if broken is None:
         print("The audit log is unbroken. Lines taken off its end would not show.")
         return 0
-    print(
-        f"Line {broken} of {settings.audit_file} is damaged, or does not follow from the line "
-        "before."
-    )
+    print(f"Line {broken} of the audit log is damaged, or does not follow from the line before.")
     return 1

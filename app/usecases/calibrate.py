@@ -18,7 +18,7 @@ from pathlib import Path, PurePath, PurePosixPath
 import numpy as np
 
 from app.batch.sources import UNZIPPING_ERRORS, file_reader, is_photo, printable, zip_reader
-from app.context import Context, active_file
+from app.context import Context
 from app.usecases.pipeline import only_face
 from app.usecases.progress import Progress, stop_if_asked
 from app.usecases.results import DetectedFace
@@ -113,19 +113,6 @@ def measure(
         progress=pairs,
     )
     return OwnCalibration(calibration, len(names), len(labels), tuple(skipped))
-
-
-def activate(context: Context, calibration: Calibration | None) -> None:
-    """Switch calibrations and remember it, atomically; None goes back to the bundle's own."""
-    file = active_file(context.settings)
-    if calibration is None:
-        file.unlink(missing_ok=True)
-        context.calibration = context.bundle.calibration
-        return
-    calibration.check_model(context.bundle.model_id)
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    calibration.save(file)
-    context.calibration = calibration
 
 
 def _enough(people: int, labels: list[str], skipped: list[tuple[str, str]]) -> None:

@@ -63,7 +63,10 @@ class AppState:
             LOGINS_ARRIVING, LOGINS_PER_ADDRESS, settings.queue_seconds
         )
         self.metrics = Metrics(self.queue)
-        self.rate = RateLimiter(settings.rate_per_minute)
+        shared = service.context.stores.shared
+        self.rate = RateLimiter(
+            settings.rate_per_minute, everywhere=shared.take if shared else None
+        )
         self.failures = RateLimiter(WRONG_KEYS_PER_MINUTE)
 
 

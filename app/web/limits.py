@@ -39,6 +39,8 @@ class RateLimiter:
         per_minute: Requests a minute in the long run, and at most at once; 0 for no limit.
         callers: Most callers remembered; the longest unseen are forgotten first.
         clock: Seconds, ascending.
+        everywhere: Counts a request of a caller at all servers, given the limit, and returns the
+            seconds to wait; None for one server.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class RateLimiter:
         *,
         callers: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
+        everywhere: Callable[[str, int], float] | None = None,
     ) -> None:
         self.per_minute = per_minute
+        self._everywhere = everywhere
         self.callers = callers
         self._clock = clock
         self._lock = threading.Lock()
@@ -72,11 +76,22 @@ class RateLimiter:
             while len(self._buckets) > self.callers:
                 self._buckets.popitem(last=False)
         if not allowed:
-            wait = math.ceil((1 - tokens) / rate)
-            raise TooManyRequests(
-                f"More than {self.per_minute} requests a minute. Try again in {wait} s.",
-                retry_after=wait,
-            )
+            raise self._refusal((1 - tokens) / rate)
+
+    async def check_everywhere(self, caller: str) -> None:
+        """Count one request of ``caller`` here and at all servers; raises as :meth:`check`."""
+        self.check(caller)
+        if self._everywhere is not None and self.per_minute:
+            wait = await anyio.to_thread.run_sync(self._everywhere, caller, self.per_minute)
+            if wait:
+                raise self._refusal(wait)
+
+    def _refusal(self, seconds: float) -> TooManyRequests:
+        wait = math.ceil(seconds)
+        return TooManyRequests(
+            f"More than {self.per_minute} requests a minute. Try again in {wait} s.",
+            retry_after=wait,
+        )
 
 
 class ArrivalLimiter:

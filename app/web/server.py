@@ -7,10 +7,12 @@ import logging
 import socket
 import sys
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from app.auth import KeyStore
 from app.settings import BadSetting, Settings
+from app.stores import Stores
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -82,7 +84,11 @@ def check_access(settings: Settings) -> None:
     Raises:
         BadSetting: There are none.
     """
-    if not settings.private and not KeyStore(settings.keys_file).keys():
+    if settings.private:
+        return
+    with closing(Stores.open(settings)) as stores:
+        keys = KeyStore(stores.keys).keys()
+    if not keys:
         raise BadSetting(
             f"{settings.host} can be reached from other machines, through a proxy or directly, and "
             "there is no key yet. Make one first: python -m app keys add NAME --scope admin"

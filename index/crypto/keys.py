@@ -52,7 +52,7 @@ def unseal(key: bytes, sealed: bytes, purpose: bytes) -> bytes:
 
 
 class SecretsElsewhere(Protocol):
-    """A store of secrets by handle; see :class:`index.crypto.secret_store.SecretStore`."""
+    """A store of secrets by handle; see :class:`index.postgresql.secret_store.SecretStore`."""
 
     def put(self, values: Sequence[bytes]) -> list[bytes]: ...
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from index.crypto.keys import SecretsElsewhere
 from index.gallery.database import Database
 from index.gallery.sqlite import SqliteDatabase
 from model.errors import GalleryUnavailable
+
+if TYPE_CHECKING:
+    from index.postgresql.shared_state import SharedState
 
 DATABASE_FILE = "gallery.sqlite"
 SCHEMES = ("postgresql", "postgres")
@@ -35,13 +41,8 @@ def connect_database(folder: Path, url: str | None) -> Database:
     if url is None:
         return SqliteDatabase(folder / DATABASE_FILE)
     check_address(url)
-    try:
+    with _needing_psycopg():
         from index.gallery.postgresql import PostgresDatabase
-    except ImportError as error:
-        raise GalleryUnavailable(
-            "A gallery in PostgreSQL needs more packages: pip install -r "
-            "requirements-postgresql.txt."
-        ) from error
     return PostgresDatabase(url)
 
 
@@ -57,6 +58,28 @@ def connect_secrets(url: str | None, secrets_url: str | None) -> SecretsElsewher
     if url is None:
         raise ValueError("a store of secrets is for a gallery in PostgreSQL")
     check_address(secrets_url)
-    from index.crypto.secret_store import SecretStore
+    from index.postgresql.secret_store import SecretStore
 
     return SecretStore(secrets_url)
+
+
+def connect_shared(url: str) -> SharedState:
+    """What the servers of the gallery at an address share beside its people.
+
+    Raises:
+        GalleryUnavailable: If the database cannot be used.
+    """
+    with _needing_psycopg():
+        from index.postgresql.shared_state import SharedState
+    return SharedState(url)
+
+
+@contextmanager
+def _needing_psycopg() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise GalleryUnavailable(
+            "A gallery in PostgreSQL needs more packages: pip install -r "
+            "requirements-postgresql.txt."
+        ) from error

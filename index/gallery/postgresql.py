@@ -10,46 +10,20 @@ from functools import lru_cache
 from typing import Any
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+from psycopg.conninfo import conninfo_to_dict
 
 from index.gallery.database import MetaValue, Writer
-from index.gallery.listener import ChangeListener
-from index.gallery.schema.postgresql import LOCK, migrate
+from index.gallery.schema.postgresql import CHANGES, LOCK, migrate
+from index.postgresql.listener import ChangeListener
+from index.postgresql.pool import Pool
 from model.errors import GalleryUnavailable
 
 log = logging.getLogger(__name__)
 
-SESSION = {
-    "statement_timeout": "60s",
-    "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "1h",
-    # A server that vanished without a word must not hold the write lock for long.
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-}
-CONNECT = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5,
-           "keepalives_count": 3, "application_name": "face-gallery"}  # fmt: skip
 POOL = 12
-POOL_SECONDS = 5.0
 ROWS_AT_ONCE = 100
 VACUUM_FULL_BYTES = 256 << 20
 """Size up to which the table of secrets is written anew after an erasure."""
-
-_HINTS = {
-    "08": "start the database or check the address, and try again",
-    "28": "check the user and the password",
-    "3D": "create the database first",
-    "42501": "the role needs the right to create and change tables in the schema",
-    "53100": "the disk is full; free some space and try again",
-    "53300": "allow more connections, or start fewer servers",
-    "55P03": "another server is writing; try again",
-    "57014": "the database took too long; try again",
-    "57P": "the database is starting or stopping; try again",
-    "25006": "this is a read-only standby; name the primary server",
-}
-"""What to do about an error, by its SQLSTATE or its class."""
 
 _VALUES = re.compile(r"VALUES (\([?, ]+\))")
 
@@ -113,40 +87,23 @@ class PostgresDatabase:
     """A PostgreSQL database; see :class:`~index.gallery.database.Database`.
 
     Args:
-        url: ``postgresql://user@host/name``, with the options of libpq; what it leaves out comes
-            from the usual variables such as ``PGPASSWORD`` and ``PGSSLMODE``.
+        url: As for :class:`~index.postgresql.pool.Pool`.
 
     Raises:
         GalleryUnavailable: If the server cannot be reached or refuses; so for every method.
     """
 
     def __init__(self, url: str) -> None:
-        self._conninfo = make_conninfo(url, **{**CONNECT, **_given(url)})
         parts = conninfo_to_dict(url)
         self.name = f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
         self.start_over = "drop the database and create it again while no program uses it"
+        self._pool = Pool(url, "the gallery's database", POOL, _prepare)
         self._writer: Writer[PostgresConnection] = Writer(
             self._begin,
             run=lambda connection, sql: connection.raw.execute(sql),
             broken=lambda connection: connection.raw.closed,
-            give_back=lambda connection: self._pool.putconn(connection.raw),
+            give_back=lambda connection: self._pool.give_back(connection.raw),
         )
-        with self._explained():
-            with psycopg.connect(self._conninfo, autocommit=True) as first:
-                _configure(first)
-                migrate(first)
-                if first.execute("SHOW fsync").fetchone() != ("on",):
-                    log.warning("the database runs with fsync off: a power cut loses enrollments")
-            self._pool = ConnectionPool(
-                self._conninfo,
-                kwargs={"autocommit": True},
-                configure=_configure,
-                min_size=1,
-                max_size=POOL,
-                timeout=POOL_SECONDS,
-                max_idle=300,
-                open=True,
-            )
 
     @property
     def writing(self) -> bool:
@@ -158,16 +115,16 @@ class PostgresDatabase:
         if writer is not None and not committed:
             yield writer
             return
-        with self._explained(), self._pool.connection() as raw:
+        with self._pool.connection() as raw:
             yield PostgresConnection(raw)
 
     @contextmanager
     def write(self) -> Iterator[PostgresConnection]:
-        with self._explained(), self._writer.transaction() as connection:
+        with self._pool.explained(), self._writer.transaction() as connection:
             yield connection
 
     def _begin(self) -> PostgresConnection:
-        raw = self._pool.getconn()
+        raw = self._pool.borrow()
         try:
             # Each statement after the lock sees what the last writer committed.
             raw.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
@@ -175,7 +132,7 @@ class PostgresDatabase:
         except BaseException:
             if not raw.closed:
                 raw.execute("ROLLBACK")
-            self._pool.putconn(raw)
+            self._pool.give_back(raw)
             raise
         return PostgresConnection(raw)
 
@@ -186,8 +143,8 @@ class PostgresDatabase:
             False if this role may not, or a long transaction still needs them.
         """
         try:
-            with self._explained(), self._pool.connection() as raw:
-                (size,) = raw.execute("SELECT pg_total_relation_size('secrets')").fetchone()
+            with self._pool.connection() as raw:
+                ((size,),) = raw.execute("SELECT pg_total_relation_size('secrets')").fetchall()
                 raw.execute(
                     "VACUUM (FULL) secrets" if size < VACUUM_FULL_BYTES else "VACUUM secrets"
                 )
@@ -196,44 +153,13 @@ class PostgresDatabase:
         return True
 
     def listen(self, action: Callable[[], object]) -> ChangeListener:
-        return ChangeListener(self._conninfo, action)
+        return ChangeListener(self._pool.conninfo, CHANGES, action)
 
     def close(self) -> None:
         self._pool.close()
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.IntegrityError:
-            raise
-        except psycopg.DataError as error:
-            raise ValueError(str(error)) from error
-        except PoolClosed as error:
-            raise GalleryUnavailable("The gallery was closed; open it again.") from error
-        except (psycopg.Error, PoolTimeout) as error:
-            log.error("the gallery %s failed: %s", self.name, error)
-            state = getattr(error, "sqlstate", None) or "08000"
-            hints = (_HINTS.get(state[:length]) for length in (5, 3, 2))
-            hint = next(filter(None, hints), "see the server's log for the cause")
-            if state.startswith(("08", "57P")) and hasattr(self, "_pool"):
-                # The other idle connections are likely to be broken as well.
-                self._pool.check()
-            # Messages reach clients of the API, whom the database's address does not concern.
-            cause = f"{type(error).__name__}, SQLSTATE {state}"
-            raise GalleryUnavailable(f"The gallery's database failed ({cause}): {hint}.") from error
 
-
-def _given(url: str) -> dict[str, Any]:
-    """The options an address names itself."""
-    return {name: value for name, value in conninfo_to_dict(url).items() if value is not None}
-
-
-def _configure(connection: psycopg.Connection) -> None:
-    for name, value in SESSION.items():
-        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-    # A stricter setting, such as remote_apply, is left as it is.
-    connection.execute(
-        "SELECT set_config('synchronous_commit', 'on', false) "
-        "WHERE current_setting('synchronous_commit') = 'off'"
-    )
+def _prepare(connection: psycopg.Connection) -> None:
+    migrate(connection)
+    if connection.execute("SHOW fsync").fetchone() != ("on",):
+        log.warning("the database runs with fsync off: a power cut loses enrollments")

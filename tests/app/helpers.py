@@ -20,11 +20,11 @@ from model.faces.detect import Detector
 from tests import samples
 
 
-def make_bundle(folder: Path) -> Path:
+def make_bundle(folder: Path, dim: int = 64) -> Path:
     """A stand-in with a made-up calibration: fast, and sure of itself on the sample photos."""
     bundle = save_network(
         folder,
-        _centred_network(),
+        _centred_network(dim),
         Preprocessing(input_size=64),
         name="stand-in",
         card="# Stand-in\n",
@@ -45,14 +45,14 @@ def made_up_calibration(bundle: Bundle, seed: int = 0) -> Calibration:
     )
 
 
-def _centred_network() -> EmbeddingNet:
+def _centred_network(dim: int) -> EmbeddingNet:
     """Random convolutions, and a head that measures from the middle of the sample faces.
 
     A random network maps all faces to nearly the same direction; with their common part taken
     away, what is left tells them apart.
     """
     torch.manual_seed(0)
-    net = EmbeddingNet(Architecture(trunk="resnet18", dim=64)).eval()
+    net = EmbeddingNet(Architecture(trunk="resnet18", dim=dim)).eval()
     detector, prepare = Detector(), Preprocessing(input_size=64)
     crops = [
         align(image, detector.detect(image)[0].landmarks)

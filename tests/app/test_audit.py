@@ -56,8 +56,8 @@ def test_a_damaged_line_shows(tmp_path: Path, line: bytes) -> None:
     log = AuditLog(tmp_path / "audit.jsonl")
     for number in range(3):
         log.write("a", "test", number=number)
-    first, _, last = log.file.read_bytes().splitlines()
-    log.file.write_bytes(b"\n".join((first, line, last)))
+    first, _, last = log._lines.file.read_bytes().splitlines()
+    log._lines.file.write_bytes(b"\n".join((first, line, last)))
     assert log.check() == 2
 
 
@@ -65,13 +65,13 @@ def test_a_line_cut_off_by_a_crash_does_not_spoil_the_next(tmp_path: Path) -> No
     log = AuditLog(tmp_path / "audit.jsonl")
     for number in range(2):
         log.write("a", "test", number=number)
-    log.file.write_bytes(log.file.read_bytes()[:-10])
+    log._lines.file.write_bytes(log._lines.file.read_bytes()[:-10])
     for number in range(2, 4):
         log.write("a", "test", number=number)
-    lines = log.file.read_bytes().splitlines()
+    lines = log._lines.file.read_bytes().splitlines()
     assert [json.loads(line)["number"] for line in lines[2:]] == [2, 3]
     assert log.check() == 2
-    log.file.write_bytes(b"\n".join((lines[0], b"", *lines[2:])))
+    log._lines.file.write_bytes(b"\n".join((lines[0], b"", *lines[2:])))
     assert log.check() == 2
 
 

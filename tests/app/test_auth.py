@@ -21,9 +21,9 @@ def store(tmp_path: Path) -> KeyStore:
 def test_a_key_opens_and_its_secret_is_not_kept(store: KeyStore) -> None:
     secret = store.add("ann", "enroll")
     assert store.principal(secret) == Principal("ann", "enroll")
-    text = store.file.read_text()
+    text = store._document.file.read_text()
     assert secret not in text
-    assert store.file.stat().st_mode & 0o077 == 0
+    assert store._document.file.stat().st_mode & 0o077 == 0
     entry = json.loads(text)[0]
     assert hashlib.sha256(secret.encode()).hexdigest() == entry["sha256"]
 
@@ -42,7 +42,7 @@ def test_a_wrong_secret_is_refused(store: KeyStore, secret: str) -> None:
 
 
 def test_another_process_sees_a_new_and_a_revoked_key_at_once(store: KeyStore) -> None:
-    other = KeyStore(store.file)
+    other = KeyStore(store._document.file)
     secret = store.add("ann")
     assert other.principal(secret).name == "ann"
     assert other.principal(secret).name == "ann"
@@ -146,23 +146,23 @@ def test_two_programs_that_change_the_keys_at_once_lose_neither_change(
     store: KeyStore, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     store.add("ann")
-    other = KeyStore(store.file)
+    other = KeyStore(store._document.file)
     late = threading.Thread(target=other.add, args=("bob",))
-    writing = store._write
+    writing = store._document._replace
 
-    def slowly(keys: list[auth.Key]) -> None:
+    def slowly(content: bytes) -> None:
         late.start()
         # Long enough for the other one to read and write in between, if it may.
         late.join(1)
-        writing(keys)
+        writing(content)
 
-    monkeypatch.setattr(store, "_write", slowly)
+    monkeypatch.setattr(store._document, "_replace", slowly)
     if change == "add":
         store.add("cleo")
     else:
         store.revoke("ann")
     late.join()
-    names = [key["name"] for key in json.loads(store.file.read_text())]
+    names = [key["name"] for key in json.loads(store._document.file.read_text())]
     assert names == (["ann", "cleo", "bob"] if change == "add" else ["bob"])
 
 

@@ -31,7 +31,7 @@ class AccessMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             caller = self._caller(scope)
-            self._check(caller, scope)
+            await self._check(caller, scope)
             scope["caller"] = caller
         await self.app(scope, receive, send)
 
@@ -39,6 +39,9 @@ class AccessMiddleware:
         client = scope.get("client")
         address = address_group(client[0] if client else "unknown")
         headers, path = Headers(scope=scope), scope["path"]
+        if path == "/health":
+            # A process is alive also while its keys cannot be read.
+            return Caller(address, None)
         if not self.keys.required:
             return Caller(address, LOCAL)
         if path.startswith("/v1/") or path == "/metrics":
@@ -59,11 +62,11 @@ class AccessMiddleware:
             raise
         return Caller(address, principal, f"key {principal.name}")
 
-    def _check(self, caller: Caller, scope: Scope) -> None:
+    async def _check(self, caller: Caller, scope: Scope) -> None:
         changes = scope["method"] not in SAFE_METHODS
         login = scope["path"].rstrip("/") == "/login"
         if caller.principal is None and changes and not login:
             raise NotAuthenticated("Log in first: load the page, and give a key's name and key.")
         # Of logins the wrong ones alone are counted, as they are found wrong.
         if (changes and not login) or scope["path"].startswith("/v1/"):
-            self.state.rate.check(caller.counted_as)
+            await self.state.rate.check_everywhere(caller.counted_as)

@@ -8,8 +8,12 @@ from fastapi.responses import PlainTextResponse, Response
 from app.web.dependencies import PROBLEMS, AppState, Reading, State, shown
 from app.web.metrics import CONTENT_TYPE
 from app.web.schemas import responses
+from model.errors import IndexUnavailable
 
 router = APIRouter(tags=["operation"])
+
+MOST_BEHIND = 10_000
+"""Changes that the index of a ready server may lack; it applies so many in seconds."""
 
 
 @router.get("/health", response_model=responses.HealthAnswer, summary="Is the process alive?")
@@ -25,10 +29,15 @@ async def health(state: State) -> Response:
 )
 async def ready(state: State) -> Response:
     """A search engine on another machine is not asked: while it is away, comparing two photos
-    works, and searching and enrolling answer 503."""
+    works, and searching and enrolling answer 503. An index that is a little behind the gallery
+    catches up before the next search."""
     state.arrivals.require_room()
-    await state.queue.probe(state.service.context.gallery.reader.count)
-    return shown(_healthy(state))
+    behind = await state.queue.probe(state.service.context.search.behind)
+    if behind > MOST_BEHIND:
+        raise IndexUnavailable(
+            f"The index is {behind} changes behind the gallery. Try again.", retry_after=5
+        )
+    return shown(_healthy(state, behind))
 
 
 @router.get(
@@ -41,6 +50,6 @@ async def metrics(service: Reading, state: State) -> Response:
     return Response(state.metrics.text(), media_type=CONTENT_TYPE)
 
 
-def _healthy(state: AppState) -> responses.HealthAnswer:
+def _healthy(state: AppState, behind: int | None = None) -> responses.HealthAnswer:
     embedder = state.service.context.pipeline.embedder
-    return responses.HealthAnswer(engine=embedder.engine, device=embedder.device)
+    return responses.HealthAnswer(engine=embedder.engine, device=embedder.device, behind=behind)

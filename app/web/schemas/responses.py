@@ -288,3 +288,6 @@ class HealthAnswer(Answer):
     )
     engine: str = Field(description="What runs the network: onnxruntime or torch.")
     device: str = Field(description="Where it runs: cpu, cuda or mps.")
+    behind: int | None = Field(
+        None, description="From /ready: changes of the gallery that the index lacks."
+    )

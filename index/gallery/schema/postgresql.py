@@ -10,8 +10,11 @@ from model.errors import GalleryError
 if TYPE_CHECKING:
     import psycopg
 
-CHANNEL = "face_gallery"
+CHANGES = "face_gallery"
 """Where a commit that changed photos is announced; the payload is the schema's name."""
+
+SHARED = "face_shared"
+"""The same for the documents that servers share."""
 
 _V1 = """
 CREATE TABLE meta (key text PRIMARY KEY, value bytea NOT NULL);
@@ -99,7 +102,41 @@ _V2 = """
 CREATE TABLE dropped_secrets (handle bytea PRIMARY KEY);
 """
 
-MIGRATIONS: tuple[str, ...] = (_V1, _V2)
+_V3 = """
+-- What the servers of a gallery share beside its people.
+CREATE TABLE documents (name text PRIMARY KEY, version bigint NOT NULL, content bytea);
+CREATE TABLE audit (seq bigint PRIMARY KEY, line bytea NOT NULL);
+-- Empty again after a crash of the database, which no limit needs to outlive.
+CREATE UNLOGGED TABLE rates (
+    caller bytea PRIMARY KEY,
+    tokens double precision NOT NULL,
+    counted timestamptz NOT NULL
+);
+-- Counts a request in a token bucket of so many a minute; returns the seconds to wait.
+CREATE FUNCTION take_token(who bytea, most double precision) RETURNS double precision
+LANGUAGE plpgsql AS $$
+DECLARE available double precision;
+BEGIN
+    INSERT INTO rates VALUES (who, most, clock_timestamp()) ON CONFLICT DO NOTHING;
+    SELECT LEAST(most, tokens + EXTRACT(EPOCH FROM clock_timestamp() - counted) * most / 60)
+        INTO available FROM rates WHERE caller = who FOR UPDATE;
+    UPDATE rates SET tokens = available - (available >= 1)::integer, counted = clock_timestamp()
+        WHERE caller = who;
+    IF random() < 0.001 THEN
+        DELETE FROM rates WHERE counted < clock_timestamp() - interval '10 minutes';
+    END IF;
+    RETURN GREATEST(0, (1 - available) * 60 / most);
+END $$;
+CREATE FUNCTION announce_document() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('face_shared', TG_TABLE_SCHEMA);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER document_announced AFTER INSERT OR UPDATE ON documents
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_document();
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3)
 """Scripts that lead from version ``i`` to ``i + 1``; append, never edit."""
 
 
@@ -123,9 +160,9 @@ def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIO
         connection.execute(
             "CREATE TABLE IF NOT EXISTS gallery_schema (version integer PRIMARY KEY)"
         )
-        (found,) = connection.execute(
+        ((found,),) = connection.execute(
             "SELECT COALESCE(MAX(version), 0) FROM gallery_schema"
-        ).fetchone()
+        ).fetchall()
         if found > len(migrations):
             raise GalleryError(
                 f"The gallery has schema version {found}, this program knows up to "

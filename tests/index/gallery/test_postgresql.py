@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from model.errors import GalleryError, GalleryUnavailable
 from tests.index.conftest import Place
 from tests.index.helpers import DIMENSION, MODEL, Faces, matches
 from tests.index.postgresql_server import PostgresServer
+from tests.waiting import eventually
 
 psycopg = pytest.importorskip("psycopg", reason="needs requirements-postgresql.txt")
 
@@ -32,21 +32,16 @@ def two_servers(place: Place, tmp_path: Path) -> Iterator[tuple[Gallery, Gallery
         yield one, two
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
 def test_ten_servers_that_start_at_once_migrate_once(place: Place) -> None:
     with ThreadPoolExecutor(10) as pool:
         opened = list(pool.map(lambda _: place.open(), range(10)))
     assert len({gallery.gallery_id for gallery in opened}) == 1
     with psycopg.connect(place.url) as connection:
-        assert connection.execute("SELECT version FROM gallery_schema").fetchall() == [(1,), (2,)]
+        assert connection.execute("SELECT version FROM gallery_schema").fetchall() == [
+            (1,),
+            (2,),
+            (3,),
+        ]
     for gallery in opened:
         gallery.close()
 
@@ -130,7 +125,7 @@ def test_a_commit_waits_for_the_disk_whatever_the_roles_default(
 def test_a_writer_waits_only_so_long_for_another(
     place: Place, tmp_path: Path, faces: Faces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from index.gallery.postgresql import SESSION
+    from index.postgresql.pool import SESSION
 
     monkeypatch.setitem(SESSION, "lock_timeout", "50ms")
     writing, done = threading.Event(), threading.Event()

@@ -1,0 +1,86 @@
+"""Small files and logs that several processes or servers share, one changing them at a time."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+Edit = Callable[[bytes | None], bytes | None]
+
+
+class Document(Protocol):
+    """A small content that many read and change: a file, or shared by servers in a database."""
+
+    name: str
+
+    def stamp(self) -> object | None:
+        """Another one after each change; None while there is no content."""
+
+    def read(self) -> bytes:
+        """The content."""
+
+    def change(self, edit: Edit) -> None:
+        """Replace the content by what ``edit`` makes of it, while nobody else changes it."""
+
+
+class Lines(Protocol):
+    """A log that is only ever appended to."""
+
+    def append(self, make: Callable[[bytes], bytes]) -> None:
+        """Add a line; ``make`` gets the one before it, empty for the first."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+
+class FileDocument:
+    """A document in a file that only its owner can read; each change replaces the file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.name = file.name
+
+    def stamp(self) -> tuple[int, int] | None:
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_ino
+
+    def read(self) -> bytes:
+        return self.file.read_bytes()
+
+    def change(self, edit: Edit) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Not the file itself: each change puts another in its place.
+        with open(self.file.with_suffix(".lock"), "ab", opener=private) as held:
+            lock_file(held.fileno())
+            stored = self.read() if self.file.exists() else None
+            content = edit(stored)
+            if content is None:
+                self.file.unlink(missing_ok=True)
+            elif content != stored:
+                self._replace(content)
+
+    def _replace(self, content: bytes) -> None:
+        with tempfile.NamedTemporaryFile("wb", dir=self.file.parent, delete=False) as fresh:
+            fresh.write(content)
+            fresh.flush()
+            os.fsync(fresh.fileno())
+        os.replace(fresh.name, self.file)
+
+
+def private(path: str, flags: int) -> int:
+    """An opener for :func:`open`: a file it makes is its owner's alone."""
+    return os.open(path, flags, 0o600)
+
+
+def lock_file(descriptor: int) -> None:
+    """Wait until no other process holds the lock, then hold it until the file is closed."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: one process writes
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)

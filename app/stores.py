@@ -1,0 +1,68 @@
+"""Where keys, the active calibration and the audit log lie: in files, or shared by servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.audit import FileLines
+from app.documents import Document, FileDocument, Lines
+from app.settings import Settings
+from index.gallery.connect import connect_shared
+
+if TYPE_CHECKING:
+    from index.postgresql.shared_state import SharedState
+
+
+@dataclass(frozen=True)
+class Stores:
+    """One installation's records beside its gallery.
+
+    Attributes:
+        keys: The keys.
+        calibration: The calibration a user activated.
+        audit: The audit log; None for none.
+        shared: What all servers of a gallery in PostgreSQL share; None where there is one server.
+    """
+
+    keys: Document
+    calibration: Document
+    audit: Lines | None
+    shared: SharedState | None = None
+
+    @classmethod
+    def open(cls, settings: Settings) -> Stores:
+        """Files in the data folder, or the database of a gallery in PostgreSQL.
+
+        The first server brings its keys and its calibration along.
+
+        Raises:
+            GalleryUnavailable: The database cannot be used.
+        """
+        if not settings.gallery:
+            return cls(
+                FileDocument(settings.keys_file),
+                FileDocument(settings.active_calibration),
+                FileLines(settings.audit_file) if settings.audit else None,
+            )
+        shared = connect_shared(settings.gallery)
+        stores = cls(
+            shared.document("keys"),
+            shared.document("calibration"),
+            shared if settings.audit else None,
+            shared,
+        )
+        _bring(settings.keys_file, stores.keys)
+        _bring(settings.active_calibration, stores.calibration)
+        return stores
+
+    def close(self) -> None:
+        if self.shared is not None:
+            self.shared.close()
+
+
+def _bring(file: Path, document: Document) -> None:
+    if file.exists() and document.stamp() is None:
+        content = file.read_bytes()
+        document.change(lambda stored: content if stored is None else stored)

@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL, and what servers of one gallery share beside its people."""

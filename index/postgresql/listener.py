@@ -1,0 +1,70 @@
+"""Hearing at once that another server changed something. The tables stay the truth."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from model.errors import GalleryUnavailable
+
+log = logging.getLogger(__name__)
+
+LISTEN_SECONDS = 0.5
+"""How long the thread listens before it looks whether it should end."""
+RETRY_SECONDS = 1.0
+
+
+class ChangeListener:
+    """A thread that calls an action whenever something was announced in this schema.
+
+    Notifications sent while the connection was lost are not repeated, so the action is called
+    after every connect as well; it reads the tables and does what is missing.
+
+    Args:
+        conninfo: The database.
+        channel: Where changes are announced, with the schema's name as payload.
+        action: Called without arguments.
+    """
+
+    def __init__(self, conninfo: str, channel: str, action: Callable[[], object]) -> None:
+        self._conninfo = conninfo
+        self._channel = channel
+        self._action = action
+        self._lost: float | None = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"{channel}-listener", daemon=True)
+        self._thread.start()
+
+    @property
+    def deaf_seconds(self) -> float:
+        """For how long nothing could be heard; 0 while connected."""
+        lost = self._lost
+        return 0.0 if lost is None else time.monotonic() - lost
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._listen()
+            except (psycopg.Error, GalleryUnavailable) as error:
+                self._lost = self._lost or time.monotonic()
+                log.warning("announcements of changes are not heard: %s; trying again", error)
+                self._stop.wait(RETRY_SECONDS)
+
+    def _listen(self) -> None:
+        with psycopg.connect(self._conninfo, autocommit=True) as connection:
+            connection.execute(f"LISTEN {self._channel}")
+            schema = connection.execute("SELECT current_schema()").fetchall()[0][0]
+            self._action()
+            self._lost = None
+            while not self._stop.is_set():
+                heard = list(connection.notifies(timeout=LISTEN_SECONDS, stop_after=1))
+                if any(each.payload == schema for each in heard):
+                    self._action()

@@ -1,0 +1,140 @@
+"""A pool of connections with time-outs on everything, and errors that say what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from model.errors import GalleryUnavailable
+
+log = logging.getLogger(__name__)
+
+SESSION = {
+    "statement_timeout": "60s",
+    "lock_timeout": "30s",
+    "idle_in_transaction_session_timeout": "1h",
+    # A server that vanished without a word must not hold a lock for long.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
+CONNECT: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+POOL_SECONDS = 5.0
+
+_HINTS = {
+    "08": "start the database or check the address, and try again",
+    "28": "check the user and the password",
+    "3D": "create the database first",
+    "42501": "the role needs the right to create and change tables in the schema",
+    "53100": "the disk is full; free some space and try again",
+    "53300": "allow more connections, or start fewer servers",
+    "55P03": "another server is writing; try again",
+    "57014": "the database took too long; try again",
+    "57P": "the database is starting or stopping; try again",
+    "25006": "this is a read-only standby; name the primary server",
+}
+"""What to do about an error, by its SQLSTATE or its class."""
+
+
+class Pool:
+    """Connections in autocommit mode to one database.
+
+    Args:
+        url: ``postgresql://user@host/name``, with the options of libpq; what it leaves out comes
+            from the usual variables such as ``PGPASSWORD`` and ``PGSSLMODE``.
+        what: What the database is called in messages, such as "the gallery's database".
+        size: Most connections at once.
+        prepare: Called with a first connection before the pool opens, to make the tables.
+
+    Raises:
+        GalleryUnavailable: If the server cannot be reached or refuses; so for every method.
+    """
+
+    def __init__(
+        self, url: str, what: str, size: int, prepare: Callable[[psycopg.Connection], object]
+    ) -> None:
+        given = {name: value for name, value in conninfo_to_dict(url).items() if value is not None}
+        self.conninfo = make_conninfo(url, **{**CONNECT, "application_name": "faces", **given})
+        self._what = what
+        self._pool: ConnectionPool | None = None
+        with self.explained():
+            with psycopg.connect(self.conninfo, autocommit=True) as first:
+                _configure(first)
+                prepare(first)
+            self._pool = ConnectionPool(
+                self.conninfo,
+                kwargs={"autocommit": True},
+                configure=_configure,
+                min_size=1,
+                max_size=size,
+                timeout=POOL_SECONDS,
+                max_idle=300,
+                open=True,
+            )
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection]:
+        """A connection for a block; a transaction left open is undone."""
+        with self.explained(), self._opened.connection() as connection:
+            yield connection
+
+    def borrow(self) -> psycopg.Connection:
+        """A connection to be given back; to be called within :meth:`explained`."""
+        return self._opened.getconn()
+
+    def give_back(self, connection: psycopg.Connection) -> None:
+        self._opened.putconn(connection)
+
+    def close(self) -> None:
+        """Closes every connection that is not in use."""
+        self._opened.close()
+
+    @property
+    def _opened(self) -> ConnectionPool:
+        assert self._pool is not None
+        return self._pool
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turns errors of the database into ours."""
+        try:
+            yield
+        except psycopg.IntegrityError:
+            raise
+        except psycopg.DataError as error:
+            raise ValueError(str(error)) from error
+        except PoolClosed as error:
+            raise GalleryUnavailable("The gallery was closed; open it again.") from error
+        except (psycopg.Error, PoolTimeout) as error:
+            log.error("%s failed: %s", self._what, error)
+            state = getattr(error, "sqlstate", None) or "08000"
+            hints = (_HINTS.get(state[:length]) for length in (5, 3, 2))
+            hint = next(filter(None, hints), "see the server's log for the cause")
+            if state.startswith(("08", "57P")) and self._pool is not None:
+                # The other idle connections are likely to be broken as well.
+                self._pool.check()
+            # Messages reach clients of the API, whom the database's address does not concern.
+            cause = f"{type(error).__name__}, SQLSTATE {state}"
+            what = self._what[0].upper() + self._what[1:]
+            raise GalleryUnavailable(f"{what} failed ({cause}): {hint}.") from error
+
+
+def _configure(connection: psycopg.Connection) -> None:
+    for name, value in SESSION.items():
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    # A stricter setting, such as remote_apply, is left as it is.
+    connection.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) "
+        "WHERE current_setting('synchronous_commit') = 'off'"
+    )
