@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from model.faces.boxes import regress, square, suppress
 from model.faces.geometry import similarity
 from model.faces.warp import warp
 from model.onnx_runtime import open_session
@@ -34,6 +35,13 @@ PYRAMID_STEP = 0.709
 
 THRESHOLDS = (0.6, 0.7, 0.7)
 """Probability of a face that each of the three networks asks for."""
+
+OVERLAPS = (0.5, 0.6, 0.5)
+"""Share of two boxes' union above which only the better goes on: within a scale of the first
+network, among its scales, after the second. Landmarks do not depend on the box that goes on."""
+
+HALVED = 4
+"""The picture is halved before a scale this many times smaller is made of it."""
 
 MARGIN = 6
 """Black pixels around each scale, half a cell: a face may be centred on the picture's edge."""
@@ -127,24 +135,29 @@ class Cascade:
         # With its margin a picture may be up to twice as small as a cell.
         while min(height, width) * scale >= CELL / 2 and CELL / scale <= max_face * 1.5:
             size = (max(1, round(width * scale)), max(1, round(height * scale)))
-            small = np.asarray(picture.resize(size, Image.Resampling.BOX, reducing_gap=2.0))
+            if min(picture.size) >= HALVED * max(size):
+                picture = picture.reduce(2)
+            small = np.asarray(picture.resize(size, Image.Resampling.BOX))
             found.append(self._first(small, size[0] / width, size[1] / height))
             scale *= PYRAMID_STEP
         boxes = np.concatenate(found) if found else np.empty((0, 9))
-        boxes = boxes[suppress(boxes[:, :4], boxes[:, 4], 0.7)][:MOST_CANDIDATES]
+        boxes = boxes[suppress(boxes[:, :4], boxes[:, 4], OVERLAPS[1])][:MOST_CANDIDATES]
         return np.column_stack([square(regress(boxes[:, :4], boxes[:, 5:], 0)), boxes[:, 4]])
 
     def _first(self, small: np.ndarray, scale_x: float, scale_y: float) -> np.ndarray:
         """Boxes of one scale ``(N, 9)``: box, probability, regression."""
-        pixels = np.pad(small, ((MARGIN, MARGIN), (MARGIN, MARGIN), (0, 0)))
-        planes = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None], np.float32)
+        height, width = small.shape[:2]
+        planes = np.zeros((1, 3, height + 2 * MARGIN, width + 2 * MARGIN), np.float32)
+        planes[0, :, MARGIN:-MARGIN, MARGIN:-MARGIN] = small.transpose(2, 0, 1)
         shifts, probabilities = self._pnet.run(None, {"pixels": planes})
         rows, columns = np.nonzero(probabilities[0, 1] >= THRESHOLDS[0])
+        if not len(rows):
+            return np.empty((0, 9))
         corner = np.column_stack([columns, rows]) * STRIDE - MARGIN
         scales = np.array([scale_x, scale_y])
         boxes = np.column_stack([(corner + 1) / scales, (corner + CELL) / scales])
         scores = probabilities[0, 1, rows, columns]
-        kept = suppress(boxes, scores, 0.5)
+        kept = suppress(boxes, scores, OVERLAPS[0])
         shifts = shifts[0, :, rows, columns]
         return np.column_stack([boxes, scores, shifts])[kept]
 
@@ -152,7 +165,7 @@ class Cascade:
         shifts, scores = self._rnet.run(None, {"pixels": _sample(table, boxes, 24)})
         sure = scores[:, 1] > THRESHOLDS[1]
         boxes, scores, shifts = boxes[sure, :4], scores[sure, 1], shifts[sure]
-        kept = suppress(boxes, scores, 0.7)
+        kept = suppress(boxes, scores, OVERLAPS[2])
         return square(regress(boxes[kept], shifts[kept], 1))
 
     def _third(
@@ -169,21 +182,41 @@ class Cascade:
 
     def _refine(self, image: np.ndarray, box: np.ndarray, start: np.ndarray, first: float) -> Find:
         size = float(np.sqrt(np.prod(box[2:] - box[:2]).clip(1)))
-        points, second = start, 0.0
+        near, corner, shrink = _surroundings(image, box, size)
+        points, second = (start - corner) / shrink, 0.0
         for _ in range(ROUNDS):
             before = points
             to_crop = similarity(points, UPRIGHT)
-            crop = warp(image, to_crop, 48)
+            crop = warp(near, to_crop, 48)
             pair = np.stack([crop, crop[:, ::-1]]).transpose(0, 3, 1, 2).astype(np.float32)
             _, seen, scores = self._onet.run(None, {"pixels": np.ascontiguousarray(pair)})
             seen = seen.reshape(2, 2, 5).transpose(0, 2, 1) * 48.0
             seen[1] = (seen[1] * (-1, 1) + (48, 0))[MIRRORED]
             second = float(scores[:, 1].mean())
             points = (seen.mean(0) - to_crop[:, 2]) @ np.linalg.inv(to_crop[:, :2]).T
-            if np.linalg.norm(points - before, axis=1).mean() < SETTLED * size:
+            if np.linalg.norm(points - before, axis=1).mean() < SETTLED * size / shrink:
                 break
+        points = points * shrink + corner
         moved = float(np.linalg.norm(points - start, axis=1).mean() / size)
         return Find(box, points, float(first), second, moved)
+
+
+def _surroundings(
+    image: np.ndarray, box: np.ndarray, size: float
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """The picture within one face's size of a face, averaged down to at most 96 pixels a face.
+
+    Returns:
+        The pixels; their corner in the picture; how many of its pixels make one.
+    """
+    shrink = max(1, int(size / 48))
+    height, width = image.shape[:2]
+    left, top = np.floor((box[:2] - size).clip(0, (width - 1, height - 1))).astype(int)
+    right, bottom = np.ceil((box[2:] + size).clip((left + 1, top + 1), (width, height))).astype(int)
+    near = np.ascontiguousarray(image[top:bottom, left:right])
+    if shrink > 1:
+        near = np.asarray(Image.fromarray(near).reduce(shrink))
+    return near, np.array([left, top]), shrink
 
 
 def _apart(boxes: np.ndarray, known: Sequence[Find]) -> np.ndarray:
@@ -226,46 +259,3 @@ def _sample(table: np.ndarray, boxes: np.ndarray, size: int) -> np.ndarray:
     sums = above * (1 - fy) + below * fy
     means = np.diff(np.diff(sums, axis=1), axis=2) / cells[:, None, None, None]
     return np.ascontiguousarray(means.transpose(0, 3, 1, 2), np.float32)
-
-
-def regress(boxes: np.ndarray, shifts: np.ndarray, plus: float) -> np.ndarray:
-    """Move the sides of boxes ``(N, 4)`` by shares ``(N, 4)`` of their width and height."""
-    extent = np.tile(boxes[:, 2:4] - boxes[:, :2] + plus, 2)
-    return boxes + shifts * extent
-
-
-def square(boxes: np.ndarray) -> np.ndarray:
-    """The squares around boxes ``(N, 4)``, with the same centres and the longer side."""
-    centre = (boxes[:, :2] + boxes[:, 2:4]) / 2
-    half = (boxes[:, 2:4] - boxes[:, :2]).max(axis=1, keepdims=True) / 2
-    return np.column_stack([centre - half, centre + half])
-
-
-def suppress(
-    boxes: np.ndarray, scores: np.ndarray, overlap: float, *, by_smaller: bool = False
-) -> np.ndarray:
-    """Non-maximum suppression: rows to keep, by falling score.
-
-    Args:
-        boxes: ``(N, 4)``.
-        scores: ``(N,)``.
-        overlap: A box that shares more than this with a better one goes: of their union, or of
-            the smaller one.
-        by_smaller: Take the share of the smaller box.
-    """
-    order = np.argsort(-scores, kind="stable")
-    left, top, right, bottom = boxes[order].T
-    area = (right - left) * (bottom - top)
-    alive = np.ones(len(order), bool)
-    kept = []
-    for row in range(len(order)):
-        if not alive[row]:
-            continue
-        kept.append(row)
-        rest = slice(row + 1, None)
-        width = np.minimum(right[row], right[rest]) - np.maximum(left[row], left[rest])
-        height = np.minimum(bottom[row], bottom[rest]) - np.maximum(top[row], top[rest])
-        common = width.clip(0) * height.clip(0)
-        whole = np.minimum(area[row], area[rest]) if by_smaller else area[row] + area[rest] - common
-        alive[rest] &= common <= overlap * whole
-    return order[kept]

@@ -25,10 +25,6 @@ PASSES = ((500, 8), (500, 20), (1000, 50), (2000, 100))
 """Looks at a picture, coarse to fine: longest side of the copy in pixels, and the smallest face as
 a fraction of that side."""
 
-SETTLED = 3
-"""A pass settles it when the largest face is this many times the smallest it could find: whoever
-is smaller than a third of the main face is in the background."""
-
 NEXT_SCALE = 1.5
 """A pass over the same copy leaves out faces larger than the last pass' smallest over this: the
 cascade looks that much beyond what it is asked for."""
@@ -38,7 +34,8 @@ CERTAIN = 0.95
 main faces of 673 people of LFW's development training list one in 500 has less."""
 
 RIVAL = 0.4
-"""A certain face whose side is at least this share of the main one's could be the one meant."""
+"""A certain face whose side is at least this share of the main one's could be the one meant. So a
+pass settles it when the smallest face it could find is no larger than this share of the largest."""
 
 
 class Detector:
@@ -46,7 +43,7 @@ class Detector:
 
     Time grows with the pixels that are searched, and no network here looks at more than 48x48 of
     a face. So a small copy is searched first, and finer ones only where they can change the
-    answer: nothing certain was found, or a face a third as large as the main one could have been
+    answer: nothing certain was found, or a rival of the main face (``RIVAL``) could have been
     missed. A picture without a certain face is also tried turned by 90, 270 and 180 degrees.
 
     Instances hold no state between calls; any number of threads may share one.
@@ -100,7 +97,7 @@ class Detector:
             faces = [_face(find, back) for find in finds]
             largest = max((face.area**0.5 for face in faces if face.certain), default=0)
             reached = smallest * float(back.max())
-            if largest >= SETTLED * reached or (smallest == MIN_FACE and side >= longest):
+            if reached <= RIVAL * largest or (smallest == MIN_FACE and side >= longest):
                 break
         return faces
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from model.faces.cascade import NETWORKS, Cascade, Find, _sample, _summed_area, suppress
+from model.faces.cascade import NETWORKS, Cascade, Find, _sample, _summed_area
 from model.onnx_runtime import open_session
 from tests import samples
 
@@ -96,27 +96,6 @@ def test_areas_are_exact_averages_and_black_beyond_the_edge() -> None:
     outside = _sample(table, np.array([[-23.0, 1.0, 24.0, 24.0]]), 24)[0]
     assert (outside[:, :, :12] == 0).all()
     assert (outside[:, :, 12:] > 0).any()
-
-
-@given(st.integers(0, 60), st.integers(0, 2**31), st.booleans())
-@settings(deadline=None, max_examples=40)
-def test_suppression_against_a_plain_loop(count: int, seed: int, by_smaller: bool) -> None:
-    rng = np.random.default_rng(seed)
-    corners = rng.uniform(0, 50, (count, 2))
-    boxes = np.column_stack([corners, corners + rng.uniform(1, 30, (count, 2))])
-    scores = rng.permutation(count) / max(1, count)
-
-    def overlap(a: np.ndarray, b: np.ndarray) -> float:
-        extent = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
-        common = float(np.prod(extent)) if (extent > 0).all() else 0.0
-        areas = [float(np.prod(box[2:] - box[:2])) for box in (a, b)]
-        return common / (min(areas) if by_smaller else sum(areas) - common)
-
-    kept: list[int] = []
-    for row in np.argsort(-scores):
-        if all(overlap(boxes[row], boxes[other]) <= 0.5 for other in kept):
-            kept.append(int(row))
-    assert suppress(boxes, scores, 0.5, by_smaller=by_smaller).tolist() == kept
 
 
 def test_time_is_bounded_on_a_picture_full_of_faces(cascade: Cascade) -> None:
