@@ -23,6 +23,7 @@ from app.usecases.pipeline import only_face
 from app.usecases.progress import Progress, stop_if_asked
 from app.usecases.results import DetectedFace
 from model.calibration import Calibration
+from model.calibration.adapt import adapt
 from model.errors import CalibrationError, FaceError
 
 MIN_PEOPLE = 10
@@ -40,12 +41,15 @@ class OwnCalibration:
         people: People with at least one usable photo.
         photos: Photos used.
         skipped: Photos left out, as ``(name, why)``.
+        moved: Whether they were too few to measure the promised rate, so that the model's own
+            calibration was moved to them instead.
     """
 
     calibration: Calibration
     people: int
     photos: int
     skipped: tuple[tuple[str, str], ...]
+    moved: bool
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,9 @@ def measure(
         stop_if_asked(cancel, stopped)
         report("Comparing pairs", done, total)
 
+    embeddings = np.concatenate(vectors)
     calibration = Calibration.fit(
-        np.concatenate(vectors),
+        embeddings,
         numbers,
         model_id=context.bundle.model_id,
         quality=np.array(qualities),
@@ -112,7 +117,13 @@ def measure(
         data_fingerprint=content.hexdigest(),
         progress=pairs,
     )
-    return OwnCalibration(calibration, len(names), len(labels), tuple(skipped))
+    shipped = context.bundle.calibration
+    moved = not calibration.threshold(context.settings.target_fmr).supported and bool(shipped)
+    if shipped and moved:
+        calibration = adapt(
+            shipped, embeddings, numbers, data_fingerprint=content.hexdigest()
+        ).calibration
+    return OwnCalibration(calibration, len(names), len(labels), tuple(skipped), moved)
 
 
 def _enough(people: int, labels: list[str], skipped: list[tuple[str, str]]) -> None:

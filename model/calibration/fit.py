@@ -12,8 +12,8 @@ from model.calibration.kinds import WHOLE, Copies, by_kind
 from model.calibration.likelihood import fit_likelihood, provable_ratios, reliability
 from model.calibration.pairs.person_counts import count_people
 from model.calibration.pairs.scores import Collection, Progress, Sample, histograms
+from model.calibration.pairs.subgroups import by_group, by_quality
 from model.calibration.rates import Rates
-from model.calibration.subgroups import by_group, by_quality
 from model.calibration.summary import bootstrap, bootstrap_pairs, error_curves, summarise
 from model.calibration.tail import fit_tail
 from model.calibration.types import TARGETS, ErrorCurves, Histograms, Parts, significant

@@ -183,7 +183,10 @@ def test_calibrate_on_own_photos_then_activate(settings: Settings) -> None:
     result = service.calibrate_on(
         own_photos(10), progress=lambda stage, done, total: stages.append(stage)
     )
-    assert (result.people, result.photos) == (10, 20)
+    assert (result.people, result.photos, result.moved) == (10, 20, True)
+    shipped = service.calibration().threshold(1e-4)
+    assert result.calibration.threshold(1e-4).threshold >= shipped.threshold - 1e-9
+    assert result.calibration.threshold(1e-4).supported == shipped.supported
     assert [name for name, _ in result.skipped] == ["all/p0/broken.jpg"]
     assert service.calibration().id == before
     assert "Looking at the photos" in stages

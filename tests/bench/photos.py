@@ -27,9 +27,9 @@ from model.faces.image import load_image
 from model.faces.quality import assess
 from model.types import Face, Quality
 from tests.bench._lfw import lfw_photos
-from training.commands.calibrate import promise_table
 from training.inputs.photo_kinds import close_box
 from training.measure.discards import SINGLE, discard_table
+from training.report.promises import promise_table
 
 BEFORE = {
     "whole photo": "0%, 96, 4",

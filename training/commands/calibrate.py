@@ -5,25 +5,27 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from tqdm import tqdm
 
 from model.bundle import Bundle
 from model.calibration import Calibration
+from model.calibration.adapt import adapt
 from model.calibration.calibration import MAX_PHOTOS
-from model.calibration.check import PromiseCheck, check_promises
+from model.calibration.check import check_promises
 from model.calibration.kinds import Copies
 from model.calibration.pairs.worst_pairs import worst_pairs
 from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
-from model.types import Rate
 from model.wording import one_in
 from training.datasets import DATASETS
 from training.errors import UsageError, natural
 from training.measure.calibration_photos import (
     Photos,
     embed_photos,
+    judged,
     photo_groups,
     photo_quality,
     read_groups,
@@ -31,6 +33,7 @@ from training.measure.calibration_photos import (
 )
 from training.measure.score_files import read_bob, read_pyeer
 from training.report.calibration_report import Pictures, write_report
+from training.report.promises import kind_shares, kinds_table, promise_table, rate, share
 
 WORST_SHOWN = 12
 
@@ -65,6 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CSV",
         help="columns name,person: names that are wrong, and whose photo it is (empty: leave out)",
     )
+    parser.add_argument(
+        "--adapt", action="store_true",
+        help="too few people to measure rates (20 to 50): move the bundle's calibration to them",
+    )  # fmt: skip
     parser.add_argument("--no-quality", action="store_true", help="do not split by photo quality")
     parser.add_argument(
         "--copies", action="store_true",
@@ -103,9 +110,28 @@ def run(args: argparse.Namespace) -> int:
     if bundle.path.resolve() in args.out.resolve().parents:
         raise UsageError(f"--out {args.out} lies in the bundle, which holds a model only.")
     photos = _photos(args, bundle)
+    if args.adapt:
+        calibration = _adapted(args, bundle, photos)
+    else:
+        calibration = _measured(args, bundle, photos, groups)
+    pictures = None
+    if not args.no_pictures:
+        with _bar("worst pairs") as bar:
+            worst = worst_pairs(photos.embeddings, photos.labels, WORST_SHOWN, bar.show)
+        pictures = Pictures(photos.crops.pixels[photos.rows], photos.names, *worst)
+    _finish(calibration, args.out, bundle.name, pictures)
+    if not args.dry_run:
+        bundle.with_calibration(calibration)
+        print(f"stored in {bundle.path}")
+    return 0
+
+
+def _measured(
+    args: argparse.Namespace, bundle: Bundle, photos: Photos, groups: Mapping[str, str] | None
+) -> Calibration:
     copies = _copies(args, bundle, photos) if args.copies else None
     with _bar("pairs") as bar:
-        calibration = Calibration.fit(
+        return Calibration.fit(
             photos.embeddings,
             photos.labels,
             model_id=bundle.model_id,
@@ -119,32 +145,36 @@ def run(args: argparse.Namespace) -> int:
             max_photos=args.max_photos or None,
             progress=bar.show,
         )
-    pictures = None
-    if not args.no_pictures:
-        with _bar("worst pairs") as bar:
-            worst = worst_pairs(photos.embeddings, photos.labels, WORST_SHOWN, bar.show)
-        pictures = Pictures(photos.crops.pixels[photos.rows], photos.names, *worst)
-    _finish(calibration, args.out, bundle.name, pictures)
-    if not args.dry_run:
-        bundle.with_calibration(calibration)
-        print(f"stored in {bundle.path}")
-    return 0
 
 
-def promise_table(checks: tuple[PromiseCheck, ...]) -> str:
-    """Promised against observed, a line for each target."""
-    lines = [
-        f"{'target':>8}  {'threshold':>9}  {'promised FMR':^30}  {'observed FMR':^30}  {'':9}  "
-        f"{'promised FNMR':^24}  {'observed FNMR':^24}"
-    ]
-    for check in checks:
-        word = check.fmr if check.supported else "no promise"
-        lines.append(
-            f"{check.target_fmr:8.0e}  {check.threshold:9.4f}  {_rate(check.promised_fmr)}  "
-            f"{_rate(check.observed_fmr)}  {word:9}  {_percent(check.promised_fnmr)}  "
-            f"{_percent(check.observed_fnmr)}  {check.fnmr}"
+def _adapted(args: argparse.Namespace, bundle: Bundle, photos: Photos) -> Calibration:
+    if args.groups or args.copies:
+        raise UsageError("--adapt measures no rates, so none of --groups or --copies either.")
+    found = adapt(
+        _calibration(bundle),
+        photos.embeddings,
+        photos.labels,
+        data_fingerprint=photos.fingerprint,
+        seed=args.seed,
+    )
+    print("  target  shipped    moved  in d' units, from the mean of strangers")
+    for each in found.thresholds:
+        at = each.distance
+        print(
+            f"{each.moved.target_fmr:8.0e}  {each.shipped.threshold:7.4f}  "
+            f"{each.moved.threshold:7.4f}  {at.value:.2f} (without caution {at.low:.2f} to "
+            f"{at.high:.2f})"
         )
-    return "\n".join(lines)
+    return found.calibration
+
+
+def _calibration(bundle: Bundle) -> Calibration:
+    if bundle.calibration is None:
+        raise CalibrationError(
+            f"{bundle.path} has no calibration yet. Make one: python -m training calibrate "
+            f"--bundle {bundle.path} --data ..."
+        )
+    return bundle.calibration
 
 
 def _photos(args: argparse.Namespace, bundle: Bundle) -> Photos:
@@ -173,15 +203,11 @@ def _copies(args: argparse.Namespace, bundle: Bundle, photos: Photos) -> Copies:
 
 def _check(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.check)
-    if bundle.calibration is None:
-        raise CalibrationError(
-            f"{bundle.path} has no calibration to check. Make one: python -m training calibrate "
-            f"--bundle {bundle.path} --data ..."
-        )
+    calibration = _calibration(bundle)
     photos = _photos(args, bundle)
     with _bar("pairs") as bar:
         checks = check_promises(
-            bundle.calibration,
+            calibration,
             photos.embeddings,
             photos.labels,
             seed=args.seed,
@@ -189,18 +215,23 @@ def _check(args: argparse.Namespace) -> int:
             progress=bar.show,
         )
     drifted = any(check.drifted for check in checks)
-    print(f"calibration {bundle.calibration.id} on {photos.protocol}\n{promise_table(checks)}")
+    print(f"calibration {calibration.id} on {photos.protocol}\n{promise_table(checks)}")
     exceeded = [one_in(check.target_fmr) for check in checks if check.exceeded]
+    kinds: dict[str, float] = {}
+    if photos.crops.measures:
+        kinds = kind_shares(judged(photos.crops, photos.rows))
+        print(f"kinds of photos here:\n{kinds_table(kinds, calibration)}")
     print("DRIFT: a promised rate does not hold here." if drifted else "No promise is broken.")
     if exceeded:
         print(f"TARGET EXCEEDED: strangers pass more often than {', '.join(exceeded)} here.")
     args.out.mkdir(parents=True, exist_ok=True)
     result = {
-        "calibration": bundle.calibration.id,
+        "calibration": calibration.id,
         "data": photos.protocol,
         "data_fingerprint": photos.fingerprint,
         "drifted": drifted,
         "exceeded": exceeded,
+        "kinds": kinds,
         "checks": [check.to_dict() for check in checks],
     }
     (args.out / "check.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
@@ -244,20 +275,12 @@ def _finish(calibration: Calibration, out: Path, name: str, pictures: Pictures |
         word = "" if target.supported else "unsupported"
         word += ", threshold extrapolated" if target.extrapolated else ""
         print(
-            f"{target.target_fmr:8.0e}  {target.threshold:9.4f}  {_rate(target.fmr)}  "
-            f"{_percent(target.fnmr)}  {word}"
+            f"{target.target_fmr:8.0e}  {target.threshold:9.4f}  {rate(target.fmr)}  "
+            f"{share(target.fnmr)}  {word}"
         )
     for warning in calibration.warnings:
         print(f"beware: {warning}")
     print(f"report: {out / 'report.html'}")
-
-
-def _rate(rate: Rate) -> str:
-    return f"{rate.value:.2e} [{rate.low:.1e}, {rate.high:.1e}]".center(30)
-
-
-def _percent(rate: Rate) -> str:
-    return f"{rate.value:.2%} [{rate.low:.2%}, {rate.high:.2%}]".center(24)
 
 
 class _bar:

@@ -17,6 +17,7 @@ from model.calibration.kinds import Copies
 from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
 from model.faces.quality import judge
+from model.types import Quality
 from training.atomic import made_whole
 from training.datasets import DATASETS, Table, lfw
 from training.datasets import load as load_dataset
@@ -146,13 +147,14 @@ def spoiled_copies(
 
 def judged_scores(crops: Crops, rows: np.ndarray) -> np.ndarray:
     """Quality score of some of the crops, as the product judges it."""
-    measures = crops.measures
-    return np.array(
-        [
-            judge({name: float(values[row]) for name, values in measures.items()}).score
-            for row in rows
-        ]
-    )
+    return np.array([quality.score for quality in judged(crops, rows)])
+
+
+def judged(crops: Crops, rows: np.ndarray) -> list[Quality]:
+    """Quality of some of the crops, as the product judges it."""
+    return [
+        judge({name: float(values[row]) for name, values in crops.measures.items()}) for row in rows
+    ]
 
 
 def read_groups(path: Path) -> dict[str, str]:

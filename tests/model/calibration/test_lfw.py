@@ -14,9 +14,9 @@ from model.calibration import Calibration
 from model.calibration.check import check_promises
 from model.embedding.embedder import Embedder
 from tests.paths import ROOT
-from training.commands.calibrate import promise_table
 from training.datasets import lfw
 from training.inputs.crops import crop_photos
+from training.report.promises import promise_table
 
 pytestmark = pytest.mark.slow
 

@@ -127,6 +127,22 @@ def test_promises_hold_where_they_were_made_and_break_for_worse_pictures(
     assert any(check["fnmr"] == "broken" for check in result["checks"])
 
 
+def test_a_calibration_moves_to_a_few_people(
+    work: Path, report: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "--bundle", str(work / "bundle"), "--data", "celeba", "--root", str(work / "worse"),
+        "--adapt", "--dry-run", "--no-pictures", "--out", str(work / "moved"),
+    ]  # fmt: skip
+    assert calibrate(work, *words) == 0
+    assert "in d' units" in capsys.readouterr().out
+    before = Calibration.load(report.with_name("calibration.json"))
+    moved = Calibration.load(work / "moved" / "calibration.json", before.model_id)
+    assert moved.threshold(1e-2).threshold >= before.threshold(1e-2).threshold
+    assert moved.threshold(1e-2).fnmr.value > before.threshold(1e-2).fnmr.value
+    assert calibrate(work, *words, "--copies") == 2
+
+
 def test_a_dry_run_leaves_the_bundle_alone(tmp_path: Path, work: Path) -> None:
     small_bundle(tmp_path / "bundle")
     before = (tmp_path / "bundle" / "bundle.json").read_bytes()
@@ -208,7 +224,7 @@ def test_what_is_missing_is_said(
     assert calibrate(work, "--bundle", fresh) == 3
     assert "--data FOLDER" in capsys.readouterr().err
     assert calibrate(work, "--check", fresh, "--data", "lfw") == 3
-    assert "no calibration to check" in capsys.readouterr().err
+    assert "has no calibration yet" in capsys.readouterr().err
     (tmp_path / "groups.csv").write_text("name,group\nnobody,a\n")
     words = ["--bundle", fresh, "--data", "celeba", "--root", str(work / "known")]
     assert calibrate(work, *words, "--groups", str(tmp_path / "groups.csv")) == 3

@@ -1,0 +1,244 @@
+"""A shipped calibration moved to a few own people's scores.
+
+Twenty people are too few to measure a false-match rate of 1 in 1,000, but enough to see where
+their two distributions lie. Means and spreads are estimated on them, and the shipped curves are
+moved and scaled to match; the tails keep the shape that was measured on thousands.
+
+Three rules of caution come from trying it on people of CelebA and Families In the Wild nobody
+trained on (table in training/README.md). The spread of strangers is that of their upper side, taken
+to the fourth power: the standard deviation alone does not see a longer tail. Of where a threshold
+may lie, the upper end is used. And it never falls below the shipped one, for a few people cannot
+show that strangers are rarer than elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from model.calibration.calibration import Calibration
+from model.calibration.files import decode, encode
+from model.calibration.intervals import RateCurve
+from model.calibration.likelihood import LikelihoodRatio
+from model.calibration.types import ErrorCurves, Estimate, Parts, Threshold
+from model.calibration.warnings import calibration_warnings
+from model.errors import CalibrationError
+from model.wording import one_in
+
+REPLICATES = 400
+MIN_PEOPLE = 10
+
+POWER = 4
+"""Of the distances above the mean that the spread of strangers is made of."""
+
+TESTED_DOWN_TO = 1e-4
+"""The smallest target held against people who were not drawn."""
+
+
+@dataclass(frozen=True)
+class MovedThreshold:
+    """One target's threshold for own photos.
+
+    Attributes:
+        shipped: What the calibration had.
+        moved: The threshold now, and its expected rates here.
+        distance: From the mean of own strangers, in pooled standard deviations (the unit of d'),
+            with the 95% interval of where it would lie without the two rules of caution.
+    """
+
+    shipped: Threshold
+    moved: Threshold
+    distance: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Adapted:
+    """A moved calibration and how far it was moved.
+
+    Attributes:
+        calibration: Ready for use.
+        thresholds: For each target.
+    """
+
+    calibration: Calibration
+    thresholds: tuple[MovedThreshold, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Moves:
+    """Where scores of one distribution go: ``mean + (score - old mean) * spread / old spread``.
+
+    Attributes:
+        old_mean, old_spread: Of the shipped distribution.
+        means, spreads: ``(R,)`` own ones, of people drawn again.
+    """
+
+    old_mean: float
+    old_spread: float
+    means: np.ndarray
+    spreads: np.ndarray
+
+    def at(self, scores: np.ndarray, quantile: float) -> np.ndarray:
+        distance = (np.atleast_1d(scores) - self.old_mean) / self.old_spread
+        moved = self.means[:, None] + self.spreads[:, None] * distance
+        return np.quantile(moved, quantile, axis=0)
+
+
+def adapt(
+    calibration: Calibration,
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    *,
+    data_fingerprint: str,
+    seed: int = 0,
+) -> Adapted:
+    """Move a calibration to the photos of a few people the model was not trained on.
+
+    Args:
+        calibration: What ships.
+        embeddings: float32 ``(N, D)`` unit vectors of its model.
+        labels: int ``(N,)``, equal for photos of one person.
+        data_fingerprint: Hash of the photos.
+        seed: Of the people drawn again.
+
+    Raises:
+        CalibrationError: There are fewer than `MIN_PEOPLE` people, or too few with two photos.
+    """
+    people = len(np.unique(labels))
+    if people < MIN_PEOPLE:
+        raise CalibrationError(
+            f"{people} people are too few to move a calibration; it takes {MIN_PEOPLE}, two "
+            "photos each, and 20 to 50 are better."
+        )
+    own = Calibration.fit(
+        embeddings, labels, model_id=calibration.model_id, protocol="own photos",
+        data_fingerprint=data_fingerprint, seed=seed, max_photos=None,
+    )  # fmt: skip
+    strangers, genuine = _resampled(np.asarray(embeddings, float), labels, calibration, seed)
+    moved = replace(
+        calibration,
+        parts=_moved_parts(calibration.parts, own, strangers, genuine),
+        protocol=f"moved to {people:,} own people ({len(labels):,} photos) from: "
+        f"{calibration.protocol}",
+        data_fingerprint=data_fingerprint,
+        created=own.created,
+        photos=len(labels),
+    )
+    caution = (
+        f"Rates are not measured on these {people:,} people but moved to them. Whether they hold "
+        f"was tried on other collections, down to {one_in(TESTED_DOWN_TO)} strangers."
+    )
+    moved = replace(moved, warnings=(caution, *calibration_warnings(moved)))
+    pairs = zip(calibration.targets, moved.targets, strict=True)
+    return Adapted(moved, tuple(_in_units(*pair, strangers, own) for pair in pairs))
+
+
+def _moved_parts(parts: Parts, own: Calibration, strangers: _Moves, genuine: _Moves) -> Parts:
+    upper = np.maximum(parts.scores, strangers.at(parts.scores, 0.975))
+    lower = np.minimum(upper, strangers.at(parts.scores, 0.025))
+    missed = [genuine.at(parts.scores, quantile) for quantile in (0.5, 0.975, 0.025)]
+    scores = np.unique(np.r_[upper, missed[0]])
+
+    def curves(old: ErrorCurves) -> ErrorCurves:
+        return ErrorCurves(
+            _moved(old.fmr, scores, upper, lower, upper), _moved(old.fnmr, scores, *missed)
+        )
+
+    ends = np.array([parts.tail.start, parts.tail.start + parts.tail.scale])
+    start, further = np.maximum(ends, strangers.at(ends, 0.975))
+    moved = replace(
+        parts,
+        scores=scores,
+        fit=curves(parts.fit),
+        held_out=curves(parts.held_out),
+        everyone=curves(parts.everyone),
+        summary=own.summary,
+        likelihood=_moved_ratio(parts.likelihood, parts.scores, upper),
+        tail=replace(parts.tail, start=float(start), scale=float(further - start)),
+        histograms=own.histograms,
+        quality=tuple(replace(each, curves=curves(each.curves)) for each in parts.quality),
+        groups=(),
+        kinds=(),
+    )
+    # Through the file's form and back, so that what was moved is what will be loaded.
+    return decode(encode(moved))
+
+
+def _resampled(
+    vectors: np.ndarray, labels: np.ndarray, calibration: Calibration, seed: int
+) -> tuple[_Moves, _Moves]:
+    """Means and spreads of both distributions, of people drawn again with replacement."""
+    person = np.unique(labels, return_inverse=True)[1]
+    people = int(person.max()) + 1
+    member = np.eye(people)[person]
+    scores = vectors @ vectors.T
+    pairs = 1.0 - np.eye(len(person))
+    apart = 1.0 - np.eye(people)
+    draws = np.random.default_rng(seed).multinomial(people, np.full(people, 1 / people), REPLICATES)
+    weights = draws[(draws > 0).sum(axis=1) > 1].astype(float)
+
+    def by_people(values: np.ndarray) -> np.ndarray:
+        return member.T @ (values * pairs) @ member
+
+    def of_strangers(values: np.ndarray) -> np.ndarray:
+        return ((weights @ (by_people(values) * apart)) * weights).sum(axis=1)
+
+    def of_one(values: np.ndarray) -> np.ndarray:
+        return weights @ np.diag(by_people(values))
+
+    strangers = of_strangers(pairs)
+    centre = float((by_people(scores) * apart).sum() / (by_people(pairs) * apart).sum())
+    means = of_strangers(scores) / strangers
+    above = of_strangers(_above(scores, centre)) / strangers
+    genuine = of_one(pairs)
+    some = genuine > 0
+    mates = of_one(scores)[some] / genuine[some]
+    spread = of_one(scores**2)[some] / genuine[some] - mates**2
+    summary, shown = calibration.summary, calibration.histograms
+    middles = (np.array(shown.edges[1:]) + np.array(shown.edges[:-1])) / 2
+    before = np.average(_above(middles, summary.impostor.mean), weights=shown.impostor)
+    return (
+        _Moves(summary.impostor.mean, before ** (1 / POWER), means, above ** (1 / POWER)),
+        _Moves(summary.genuine.mean, summary.genuine.std, mates, np.sqrt(spread.clip(1e-8))),
+    )
+
+
+def _above(scores: np.ndarray, centre: float) -> np.ndarray:
+    """What the spread of the upper side is the mean of."""
+    return np.maximum(scores - centre, 0.0) ** POWER
+
+
+def _moved(
+    curve: RateCurve, scores: np.ndarray, middle: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> RateCurve:
+    """A curve whose knots went to ``middle``, the ends of its interval to ``low`` and ``high``."""
+    errors, worth = (np.interp(scores, middle, row) for row in (curve.errors, curve.effective))
+    rate = errors / max(curve.trials, 1)
+    return RateCurve(
+        np.rint(errors).astype(np.int64),
+        curve.trials,
+        np.minimum(np.interp(scores, low, curve.low), rate),
+        np.maximum(np.interp(scores, high, curve.high), rate),
+        worth,
+    )
+
+
+def _moved_ratio(ratio: LikelihoodRatio, knots: np.ndarray, moved: np.ndarray) -> LikelihoodRatio:
+    """The same evidence at the scores its strangers went to."""
+    places = np.interp(ratio.scores, knots, moved)
+    return replace(ratio, scores=tuple(places.tolist()))
+
+
+def _in_units(
+    shipped: Threshold, moved: Threshold, strangers: _Moves, own: Calibration
+) -> MovedThreshold:
+    summary = own.summary
+    pooled = ((summary.genuine.std**2 + summary.impostor.std**2) / 2) ** 0.5
+    low, high = (
+        float(strangers.at(np.array([shipped.threshold]), end)[0]) for end in (0.025, 0.975)
+    )
+    value, low, high = (
+        (score - summary.impostor.mean) / pooled for score in (moved.threshold, low, high)
+    )
+    return MovedThreshold(shipped, moved, Estimate(value, low, high))
