@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from model.embedding.network import Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
 from model.embedding.tensors import resize
-from training.distill.disturbance import Disturbance
 from training.distill.loss import GRAM, distillation_loss
 from training.distill.schedule import Schedule
 from training.distill.stored_faces import StoredFaces
 from training.distill.targets import targets
+from training.inputs.disturbance import Disturbance
 from training.learn import checkpoint
 from training.learn.ema import EMA
 from training.learn.freezing import keep_statistics

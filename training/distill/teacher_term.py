@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from model.embedding.preprocess import Preprocessing
 from training.datasets.face_set import read_names
-from training.distill.disturbance import Disturbance
 from training.distill.long_run import LAST, target_map
 from training.distill.loss import distillation_loss
 from training.distill.stored_faces import StoredFaces, split
 from training.distill.targets import targets
 from training.errors import UsageError
+from training.inputs.disturbance import Disturbance
 from training.learn.inference import autocast
 from training.learn.recipe import Recipe
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.embedding.preprocess import Preprocessing
-from training.inputs.augment import Augment
+from training.inputs.disturbance import Disturbance
 
 
 class Features:
@@ -43,7 +43,7 @@ class Pictures:
         self, images: np.ndarray, rows: np.ndarray, preprocessing: Preprocessing, *, faces: bool
     ) -> None:
         self.images, self.rows, self.preprocessing = images, rows, preprocessing
-        self.augment = Augment() if faces else free_crops
+        self.disturb = Disturbance() if faces else free_crops
 
     def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
         pixels = self.images[self.rows[rows]]
@@ -51,7 +51,7 @@ class Pictures:
             images = torch.from_numpy(self.preprocessing(pixels))
         else:
             size = self.preprocessing.input_size
-            images = self.augment(torch.from_numpy(pixels), size, generator)
+            images = self.disturb(torch.from_numpy(pixels), size, generator)
             images = self.preprocessing.normalise(images)
         return images.contiguous(memory_format=torch.channels_last)
 

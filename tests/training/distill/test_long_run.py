@@ -13,7 +13,6 @@ from model.embedding.network import Architecture, EmbeddingNet
 from tests.training.distill import stores
 from training.__main__ import main
 from training.datasets.face_set import held_out
-from training.distill.disturbance import Disturbance
 from training.distill.long_run import LongRun, Settings
 from training.distill.schedule import Schedule
 from training.distill.stored_faces import StoredFaces
@@ -88,20 +87,6 @@ def test_principal_directions_keep_inner_products() -> None:
     vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
     found = targets(vectors, principal_map(vectors, 6))
     np.testing.assert_allclose(found @ found.T, vectors @ vectors.T, atol=1e-4)
-
-
-def test_disturbances_repeat_by_seed_and_keep_to_pixels() -> None:
-    crops = torch.from_numpy(
-        np.random.default_rng(0).integers(0, 256, (32, 112, 112, 3), dtype=np.uint8)
-    )
-    strong = Disturbance(dark=0.5, grey=0.5, soft=0.5, blur=0.5, jpeg=0.5, edge=0.5, occlude=0.5)
-    one, two, other = (strong(crops, 64, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))
-    assert torch.equal(one, two)
-    assert not torch.equal(one, other)
-    assert one.shape == (32, 3, 64, 64)
-    assert one.min() >= 0
-    assert one.max() <= 255
-    assert (one == 0).flatten(1).float().mean(1).max() > 0.1, "black beyond the edge"
 
 
 def test_the_command_goes_on_finishes_and_writes_a_bundle(
