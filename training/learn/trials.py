@@ -1,9 +1,10 @@
 """Runs to compare losses by, and the choice of their settings on training pictures alone.
 
-The fair protocol: every loss gets the same number of trials. A trial is a rate, a rate of the
-proxies and one option of the loss; the first is what the command line and the loss's paper say, the
-others are drawn from a grid. Trials are judged by cross-validation inside the training part, over
-pictures where test shares its classes and over classes where it does not. The test part has no say.
+The fair protocol: every loss gets the same trials. A trial is a rate, a rate of the proxies and one
+option of the loss; the first is what the command line and the loss's paper say. Nine make a
+Graeco-Latin square: every value of one meets every value of the others once. Trials are judged by
+cross-validation inside the training part, over pictures where test shares its classes and over
+classes where it does not. The test part has no say.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from training.measure import metrics
 from training.measure.proxy_geometry import proxy_geometry
 from training.splits import Split
 
-RATES = (1.0, 0.3, 3.0, 10.0)
+RATES = (1.0, 3.0, 10.0)
 PROXY_RATES = (1.0, 0.1, 10.0)
 """Factors on the recipe's own rates."""
 
@@ -88,26 +88,25 @@ def run_one(
 
 
 def trials(name: str, base: Recipe, count: int, options: Mapping[str, Any]) -> list[Trial]:
-    """The settings to try for a loss, the given ones first; the same for the same arguments.
+    """The settings to try for a loss, the given ones first; rates are the same for every loss.
 
     Raises:
-        UsageError: The grid of this loss is smaller than ``count``.
+        UsageError: More than the nine there are.
     """
+    if count > len(RATES) * len(PROXY_RATES):
+        raise UsageError(f"--choose {count}: there are nine trials.")
     option, values = CHOICES[name]
     if option in options:
         values = (options[option],)
     proxies = PROXY_RATES if build(name, 2, 2).proxies is not None else PROXY_RATES[:1]
-    grid = list(product(RATES, proxies, values))
-    if count > len(grid):
-        raise UsageError(f"{name} has {len(grid)} settings to choose from; --choose {count}.")
-    drawn = np.random.default_rng(base.seed).permutation(np.arange(1, len(grid)))[: count - 1]
-    return [
-        Trial(
-            replace(base, lr=base.lr * rate, proxy_lr=base.proxy_lr * proxy),
-            {**options, option: value},
-        )
-        for rate, proxy, value in (grid[index] for index in (0, *drawn))
-    ]
+    made = []
+    for number in range(count):
+        line, place = divmod(number, len(RATES))
+        proxy = proxies[(place + 2 * line) % len(proxies)]
+        value = values[(place + line) % len(values)]
+        rates = {"lr": base.lr * RATES[place], "proxy_lr": base.proxy_lr * proxy}
+        made.append(Trial(replace(base, **rates), {**options, option: value}))
+    return made
 
 
 def folds(task: Task, count: int) -> list[Task]:

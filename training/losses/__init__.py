@@ -30,10 +30,10 @@ LOSSES: dict[str, Callable[..., MetricLoss]] = {
 }
 
 CHOICES: dict[str, tuple[str, tuple[float, ...]]] = {
-    "pd": ("epsilon", (1e-6, 1e-3, 1e-2, 1e-1)),
-    "pd_nolog": ("epsilon", (1e-6, 1e-3, 1e-2, 1e-1)),
+    "pd": ("epsilon", (1e-6, 1e-2, 1e-1)),
+    "pd_nolog": ("epsilon", (1e-6, 1e-2, 1e-1)),
     "pd_scheduled": ("last_epsilon", (1e-3, 1e-2, 1e-4)),
-    "pd_one_sided": ("epsilon", (1e-6, 1e-3, 1e-2, 1e-1)),
+    "pd_one_sided": ("epsilon", (1e-6, 1e-2, 1e-1)),
     "cllr": ("prior", (0.02, 0.2, 0.002)),
     "d": ("samples_per_class", (4, 2, 8)),
     "proxy_nca": ("scale", (9.0, 3.0, 20.0)),

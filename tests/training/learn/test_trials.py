@@ -49,15 +49,25 @@ def test_every_loss_gets_as_many_different_trials(name: str) -> None:
     assert tried[0].options == {CHOICES[name][0]: CHOICES[name][1][0]}
     assert len({repr(trial) for trial in tried}) == 6
     assert tried == trials(name, RECIPE, 6, {})
-    rates = {trial.recipe.proxy_lr for trial in trials(name, RECIPE, 12, {})}
-    assert (len(rates) > 1) == (build(name, 2, 2).proxies is not None)
+    square = trials(name, RECIPE, 9, {})
+    rates = [trial.recipe.lr for trial in square]
+    assert rates == [trial.recipe.lr for trial in trials("pd", RECIPE, 9, {})]
+    options = [trial.options[CHOICES[name][0]] for trial in square]
+    assert len(set(zip(rates, options, strict=True))) == 9
+    proxies = [trial.recipe.proxy_lr for trial in square]
+    if build(name, 2, 2).proxies is None:
+        assert set(proxies) == {RECIPE.proxy_lr}
+    else:
+        assert len(set(zip(rates, proxies, strict=True))) == 9
+        assert len(set(zip(options, proxies, strict=True))) == 9
 
 
 def test_an_option_that_is_given_is_kept() -> None:
     tried = trials("pd", RECIPE, 5, {"epsilon": 0.5, "temperature": 2.0})
     assert all(trial.options == {"epsilon": 0.5, "temperature": 2.0} for trial in tried)
-    with pytest.raises(UsageError, match="12 settings"):
-        trials("pd", RECIPE, 13, {"epsilon": 0.5})
+    assert len({repr(trial) for trial in tried}) == 5
+    with pytest.raises(UsageError, match="nine"):
+        trials("pd", RECIPE, 10, {})
 
 
 @pytest.mark.parametrize(("name", "shared"), [("paper", True), ("zero_shot", False)])
