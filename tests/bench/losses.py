@@ -11,9 +11,10 @@ import time
 
 import torch
 
+from tests.training.losses.direct_pd import DirectPDLoss
 from training.losses.pd import PDLoss
 
-FORMS = ("direct", "streamed")
+FORMS = {"direct": DirectPDLoss, "streamed": PDLoss}
 
 
 def step(loss: PDLoss, embeddings: torch.Tensor, labels: torch.Tensor) -> None:
@@ -25,10 +26,10 @@ def step(loss: PDLoss, embeddings: torch.Tensor, labels: torch.Tensor) -> None:
 def peak(form: str, classes: int, dim: int, batch: int) -> dict[str, float]:
     """Peak resident memory beyond proxies and their gradient (bytes), and seconds of one step."""
     torch.manual_seed(0)
-    loss = PDLoss(classes, dim, form=form)
+    loss = FORMS[form](classes, dim)
     embeddings = torch.randn(batch, dim, requires_grad=True)
     labels = torch.randint(classes, (batch,))
-    step(PDLoss(8, dim, form=form), embeddings, labels % 8)
+    step(FORMS[form](8, dim), embeddings, labels % 8)
     loss.proxies.grad = torch.zeros_like(loss.proxies)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
@@ -41,7 +42,7 @@ def peak(form: str, classes: int, dim: int, batch: int) -> dict[str, float]:
 def pace(classes: int, dim: int, batch: int, repeats: int) -> dict[str, float]:
     """Median seconds a step of each form, taken in turns so that both meet the same machine."""
     torch.manual_seed(0)
-    losses = {form: PDLoss(classes, dim, form=form) for form in FORMS}
+    losses = {form: FORMS[form](classes, dim) for form in FORMS}
     embeddings = torch.randn(batch, dim, requires_grad=True)
     labels = torch.randint(classes, (batch,))
     times: dict[str, list[float]] = {form: [] for form in FORMS}

@@ -107,7 +107,7 @@ def write_table(
     title: str = "loss", before: Mapping[str, Any] | None = None,
     tried: Sequence[Mapping[str, Any]] = (),
 ) -> None:  # fmt: skip
-    """Means in ``table.md``, every run in ``runs.csv``, and four figures.
+    """Means in ``table.md``, every run in ``runs.csv``, and two figures.
 
     Args:
         out: Folder for them.
@@ -146,17 +146,12 @@ def write_table(
     write_csv(
         out / "runs.csv", [run_row(n, run) for n, values in results.items() for run in values]
     )
-    recalls = {n: {k: rows[n][f"R@{k}"][0] for k in KS} for n in rows}
     drawings = {
-        "recall.png": plots.recall_curves(recalls),
         "recall_at_1.png": plots.dots(
             {n: row["R@1"] for n, row in rows.items()},
             "R@1",
             lines[0],
             before["metrics"]["R@1"]["value"] if before else None,
-        ),
-        "seconds.png": plots.dots(
-            {n: row[f"{CLOCK}seconds_per_epoch"] for n, row in rows.items()}, clock, lines[0]
         ),
         "curves.png": plots.histories({n: values[0]["history"] for n, values in results.items()}),
     }

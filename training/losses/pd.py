@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from training.errors import UsageError
@@ -44,9 +43,6 @@ class PDLoss(ProxyLoss):
         epsilon: Both stabilisers of Eq. 6; positive, as equal similarities have variance 0.
         last_epsilon: Not in the paper: what ``epsilon`` becomes by the end of the run, falling or
             rising by an equal factor each step. The same all along without.
-        form: ``streamed`` never holds the ``B x C`` matrix; ``direct`` is the plain formula.
-        one_sided: Not in the paper: count only the harmful half of each variance, genuine
-            similarities below their mean and impostor ones above theirs. Needs ``direct``.
         shard: ``(rank, world, group)`` to hold only this process's part of the proxies. Every
             process must then see the whole batch.
 
@@ -64,8 +60,6 @@ class PDLoss(ProxyLoss):
         log: bool = True,
         epsilon: float = EPSILON,
         last_epsilon: float | None = None,
-        form: str = "streamed",
-        one_sided: bool = False,
         shard: tuple[int, int, Any] | None = None,
     ) -> None:
         super().__init__(classes, dim, shard)
@@ -74,25 +68,11 @@ class PDLoss(ProxyLoss):
         self.last_epsilon = epsilon if last_epsilon is None else last_epsilon
         if min(epsilon, self.last_epsilon) <= 0:
             raise UsageError(f"epsilon is {min(epsilon, self.last_epsilon)}; it must be positive")
-        if form not in ("streamed", "direct"):
-            raise UsageError(f"form is {form!r}; it must be streamed or direct")
-        if form == "direct" and shard is not None:
-            raise UsageError("form='direct' cannot be sharded; use form='streamed'")
-        if one_sided and form != "direct":
-            raise UsageError("one_sided needs form='direct'")
-        self.one_sided = one_sided
-        self.temperature, self.log, self.epsilon, self.form = temperature, log, epsilon, form
+        self.temperature, self.log, self.epsilon = temperature, log, epsilon
 
     def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         self.check_labels(labels)
-        if self.form == "direct":
-            margin, variance = self._direct(embeddings, labels)
-        else:
-            genuine, mean, impostor = proxy_moments(
-                embeddings, self.proxies, labels, offset=self.offset, group=self.group
-            )
-            margin = genuine.mean() - mean
-            variance = genuine.var(correction=0) + impostor
+        margin, variance = self.statistics(embeddings, labels)
         scale = 1 / self.temperature
         epsilon = self.epsilon * (self.last_epsilon / self.epsilon) ** self.progress
         margin = margin * scale + epsilon
@@ -101,16 +81,9 @@ class PDLoss(ProxyLoss):
             return minus_log(margin, FLOOR * scale) + 0.5 * spread.log()
         return spread.sqrt() * inverse_margin(margin, FLOOR * scale)
 
-    def _direct(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Margin of the means and sum of the variances, in units of cosine."""
-        similarity = F.normalize(embeddings, dim=1) @ F.normalize(self.proxies, dim=1).T
-        own = F.one_hot(labels, similarity.shape[1]).bool()
-        genuine, impostor = similarity[own], similarity[~own]
-        if impostor.numel() == 0:
-            impostor = similarity.sum()[None] * 0
-        below = genuine - genuine.mean()
-        above = impostor - impostor.mean()
-        if self.one_sided:
-            below, above = below.clamp(max=0), above.clamp(min=0)
-        variance = below.square().mean() + above.square().mean()
-        return genuine.mean() - impostor.mean(), variance
+    def statistics(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Margin of the means and sum of the variances in units of cosine; never holds them all."""
+        genuine, mean, impostor = proxy_moments(
+            embeddings, self.proxies, labels, offset=self.offset, group=self.group
+        )
+        return genuine.mean() - mean, genuine.var(correction=0) + impostor

@@ -57,16 +57,6 @@ def pd_nolog_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray) -> float:
     return np.sqrt(variance + 1e-6) / (margin + 1e-6)
 
 
-def pd_one_sided_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray) -> float:
-    cosine = unit(z) @ unit(p).T
-    own = np.eye(len(p), dtype=bool)[y]
-    genuine, impostor = cosine[own], cosine[~own]
-    low = np.minimum(genuine - genuine.mean(), 0)
-    high = np.maximum(impostor - impostor.mean(), 0)
-    margin = genuine.mean() - impostor.mean()
-    return -np.log(margin + 1e-6) + 0.5 * np.log(np.mean(low**2) + np.mean(high**2) + 1e-6)
-
-
 def d_oracle(z: np.ndarray, p: np.ndarray, y: np.ndarray) -> float:
     genuine, impostor = [], []
     for i in range(len(z)):
@@ -144,7 +134,6 @@ ORACLES = {
     "pd": pd_oracle,
     "pd_nolog": pd_nolog_oracle,
     "pd_scheduled": pd_scheduled_oracle,
-    "pd_one_sided": pd_one_sided_oracle,
     "cllr": cllr_oracle,
     "d": d_oracle,
     "proxy_nca": proxy_nca_oracle,

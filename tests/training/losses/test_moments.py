@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.paths import ROOT
+from tests.training.losses.direct_pd import DirectPDLoss
 from training.losses import moments
 from training.losses.moments import Moments, proxy_moments
 from training.losses.pd import PDLoss
@@ -56,7 +57,7 @@ def test_streamed_form_equals_direct_form(
     if narrow:  # all proxies near one another: the variance is tiny beside the squared mean
         with torch.no_grad():
             streamed.proxies.copy_(torch.ones(32) + 0.01 * torch.randn(classes, 32))
-    direct = PDLoss(classes, 32, log=log, form="direct")
+    direct = DirectPDLoss(classes, 32, log=log)
     direct.load_state_dict(streamed.state_dict())
     labels = torch.randint(classes, (rows,))
     z = torch.randn(rows, 32) + streamed.proxies.detach()[labels]
