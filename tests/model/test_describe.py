@@ -59,7 +59,7 @@ def test_the_report_carries_the_embedding_and_its_model(
 
 def test_reasons_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "dark.png"
-    Image.fromarray((samples.hopper() * 0.35).astype(np.uint8)).save(path)
+    Image.fromarray((samples.hopper() * 0.2).astype(np.uint8)).save(path)
     assert main(["describe", str(path), "--no-embedding"]) == 0
     [face] = json.loads(capsys.readouterr().out)["faces"]
     [reason] = face["quality"]["reasons"]

@@ -119,9 +119,11 @@ document.addEventListener("paste", (event) => {
     take(files);
   }
 });
-watch("value", () => {
+const fill = () => {
   items = props.value ? JSON.parse(props.value) : [];
   show();
   say("");
-});
-show();
+};
+watch("value", fill);
+// It may have been filled before its tab was opened for the first time.
+fill();

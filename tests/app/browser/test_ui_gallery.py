@@ -146,7 +146,7 @@ def test_everyone_of_a_thousand_can_be_reached(page: Page, gallery: Gallery) -> 
         settle(page)
         if page.locator("#gallery-list .fv-person").count() == 1000:
             break
-    names = page.locator("#gallery-list .fv-person strong").all_inner_texts()
+    names = page.locator("#gallery-list .fv-person strong").all_text_contents()
     assert names == [f"Person {number:04d}" for number in range(1000)]
     page.fill("#gallery-query input, #gallery-query textarea", "0437")
     shows(page, "#gallery-list", "1 of 1,000 people with such a name")

@@ -159,8 +159,8 @@ def test_own_photos_are_measured_used_and_called_off(
     own, more = tmp_path / "own.zip", tmp_path / "more.zip"
     pictures = [samples.collins(), samples.hopper()]
     with zipfile.ZipFile(own, "w") as archive, zipfile.ZipFile(more, "w") as longer:
-        for person, colours in enumerate(list(permutations(range(3)))[:5] * 2):
-            picture = pictures[person // 5][:, :, list(colours)]
+        for person, colours in enumerate(list(permutations(range(3))) * 2):
+            picture = pictures[person // 6][:, :, list(colours)]
             for number, shot in enumerate((picture, samples.second_photo(picture))):
                 photo = helpers.encoded(shot)
                 archive.writestr(f"person {person}/{number}.jpg", photo)
@@ -186,7 +186,7 @@ def test_own_photos_are_measured_used_and_called_off(
     page.wait_for_selector("#model-use")
     settle(page)
     keep(page, "model-measured")
-    assert re.search(r"Measured on \d+ photos of 10 people", page.inner_text("#model-progress"))
+    assert re.search(r"Measured on \d+ photos of 1\d people", page.inner_text("#model-progress"))
     assert page.inner_text("#model-facts") == before
     page.click("#model-use")
     shows(page, "#model-progress", "In use from now on")
