@@ -23,6 +23,7 @@ from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth import NotAllowed, NotAuthenticated
+from app.ui import login
 from app.web.callers import Caller
 from app.web.dependencies import AppState
 from app.web.errors import plain_answer
@@ -103,6 +104,9 @@ class PageMount(Mount):
         place = scope["path"].removeprefix(self.path).rstrip("/")
         if not _is_used(scope["method"], place):
             await closed()(scope, receive, send)
+            return
+        if not place and caller.principal is None:
+            await login.form()(scope, receive, send)
             return
         if place and place.split("/")[1] not in LOADED:
             if caller.principal is None:

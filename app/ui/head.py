@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gradio as gr
 
+from app.auth import Principal
 from app.service import FaceService
 from app.settings import Settings
 from app.ui.cards import markup
@@ -13,6 +12,9 @@ from app.ui.widgets.common import QUIET, acting
 from model.errors import FaceError
 
 CALIBRATE = "python -m training calibrate --bundle {bundle} --data PHOTOS"
+
+NOBODY = Principal("", "read")
+"""Before it is known who looks at the page."""
 
 _LOGOUT = """
 element.addEventListener("click", async (event) => {
@@ -29,17 +31,18 @@ class Header:
     def __init__(self, page: gr.Blocks, service: FaceService, settings: Settings) -> None:
         self.service, self.settings = service, settings
         self.part = gr.HTML(
-            self.markup(None), js_on_load=_LOGOUT, apply_default_css=False, elem_id="page-head"
+            self.markup(NOBODY), js_on_load=_LOGOUT, apply_default_css=False, elem_id="page-head"
         )
         page.load(self.show, None, self.part, show_progress="hidden", **QUIET)
 
-    def markup(self, user: str | None) -> str:
-        """The head for whoever is logged in."""
+    def markup(self, who: Principal, user: str | None = None) -> str:
+        """The head for whoever looks at it; its scope decides which tabs are shown."""
         kept = "face vectors" + (" and thumbnails" if self.settings.keep_thumbnails else "")
         return markup.render(
             "head.html",
             kept=kept,
             user=user,
+            scope=who.scope,
             calibrated=self.service.context.calibration is not None,
             command=CALIBRATE.format(bundle=self.settings.bundle.name),
         )
@@ -47,19 +50,7 @@ class Header:
     def show(self, request: gr.Request) -> str:
         """The page was opened."""
         try:
-            name = acting(self.service, request).principal.name
+            who = acting(self.service, request).principal
         except FaceError:
-            name = None
-        return self.markup(name if request.username else None)
-
-
-def show_by_scope(page: gr.Blocks, service: FaceService, enroll: gr.Tab) -> None:
-    """Whoever may not enroll does not see the tab for it."""
-
-    def show(request: gr.Request) -> Any:
-        try:
-            return gr.update(visible=acting(service, request).allowed("enroll"))
-        except FaceError:
-            return gr.update(visible=False)
-
-    page.load(show, None, enroll, show_progress="hidden", **QUIET)
+            who = NOBODY
+        return self.markup(who, who.name if request.username else None)

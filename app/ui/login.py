@@ -6,12 +6,25 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from markupsafe import Markup
 
+from app.ui import theme
+from app.ui.cards import markup
 from app.web.callers import Caller
 from app.web.dependencies import AppState
 
+WRONG = "This key name and key do not belong together, or the key was revoked."
 PLACES = ("/login", "/login/")
+
+
+def form() -> HTMLResponse:
+    """What stands in the place of the page for whoever is not logged in."""
+    style = Markup((theme.STATIC / "login.css").read_text(encoding="utf-8"))
+    return HTMLResponse(
+        markup.render("login.html", title=theme.TITLE, style=style),
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 def router(state: AppState) -> APIRouter:
@@ -48,7 +61,7 @@ def _login(state: AppState) -> Callable[..., Awaitable[Response]]:
         if user is None:
             # Wrong ones alone are counted: nobody's guesses keep someone with a key out.
             state.failures.check(caller.address)
-            return JSONResponse({"detail": "Incorrect credentials."}, 400)
+            return JSONResponse({"detail": WRONG}, 400)
         answer = JSONResponse({"success": True})
         answer.set_cookie(
             state.logins.cookie,

@@ -8,16 +8,14 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
-from markupsafe import Markup
 
 from app.service import FaceService
 from app.settings import Settings
 from app.ui import login, private_folder, theme
-from app.ui.cards import markup
 from app.ui.downloads import Downloads
 from app.ui.face_images import FaceImages
 from app.ui.gradio_patches import PageMount, keep_nothing, never, stay_offline
-from app.ui.head import Header, show_by_scope
+from app.ui.head import Header
 from app.ui.navigation import Navigation
 from app.ui.tabs.enroll import EnrollTab
 from app.ui.tabs.gallery import GalleryTab
@@ -25,10 +23,6 @@ from app.ui.tabs.model import ModelTab
 from app.ui.tabs.search import SearchTab
 from app.ui.tabs.verify import VerifyTab
 from app.web.dependencies import AppState
-
-_LOGIN = markup.render(
-    "login.html", style=Markup((theme.STATIC / "login.css").read_text(encoding="utf-8"))
-)
 
 
 def build(
@@ -67,7 +61,7 @@ def _tabs(
     with gr.Tabs() as tabs:
         with gr.Tab("Verify", id="verify"):
             VerifyTab(service, settings, downloads)
-        with gr.Tab("Enroll", id="enroll") as enroll_tab:
+        with gr.Tab("Enroll", id="enroll", elem_id="tab-enroll"):
             enroll = EnrollTab(service, settings)
         with gr.Tab("Search", id="search"):
             search = SearchTab(service, settings, downloads)
@@ -76,7 +70,6 @@ def _tabs(
         with gr.Tab("Model", id="model") as model_tab:
             ModelTab(page, model_tab, service, settings)
     Navigation(service, settings, tabs, enroll, search, gallery).bind(page)
-    show_by_scope(page, service, enroll_tab)
 
 
 def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/") -> FastAPI:
@@ -96,7 +89,6 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         server_name=settings.host,
         server_port=settings.port,
         auth=never,
-        auth_message=_LOGIN,
         theme=theme.theme(),
         head=theme.HEAD,
         footer_links=[],

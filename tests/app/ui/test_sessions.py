@@ -109,7 +109,7 @@ def test_a_login_ends_with_its_key_though_another_gets_the_name(
         client.cookies.update(cookies)
         assert client.post("/gradio_api/queue/join", json=join).status_code == 401
         # Whoever loads the page with it is asked to log in, and nobody else.
-        assert '"auth_required":true' in client.get("/").text
+        assert 'name="password"' in client.get("/").text
         client.cookies.clear()
         client.cookies.update(mine)
         assert '"auth_required":true' not in client.get("/").text
@@ -121,7 +121,7 @@ def test_a_page_opened_before_the_first_key_asks_for_it_without_a_restart(
     with browser() as client:
         assert '"auth_required":true' not in client.get("/").text
         KeyStore(service.settings.keys_file).add("ann", "read")
-        assert '"auth_required":true' in client.get("/").text
+        assert 'name="password"' in client.get("/").text
         assert client.get("/config").status_code == 401
 
 
