@@ -1,22 +1,28 @@
 """The audit log: who did what, when, with which outcome; never a picture, vector or name.
 
-One JSON object a line, only ever appended to. Each line carries the hash of the line before it,
-so that a line taken out or changed later shows. The end of the log is not covered: that the last
-lines, or all of them, were taken away does not show.
+One JSON object a line, only ever appended to. Each line ends with an HMAC over itself and the line
+before it. Whoever does not have the log's key cannot change a line, take one out or add one unseen.
+The end of the log is not covered: that the last lines, or all of them, were taken away does not
+show.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from app.documents import Lines, lock_file, private
+from app.documents import Document, FileDocument, Lines, lock_file, private
+
+_MAC = b',"mac":"'
 
 
 class AuditLog:
@@ -40,12 +46,9 @@ class AuditLog:
         if self._lines is None:
             return
         entry = {"when": datetime.now(UTC).isoformat(), "who": who, "what": what, **facts}
-
-        def after(line: bytes) -> bytes:
-            chained = entry | {"previous": _digest(line)}
-            return json.dumps(chained, separators=(",", ":"), ensure_ascii=False).encode()
-
-        self._lines.append(after)
+        text = json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode()
+        key = self._key
+        self._lines.append(lambda previous: _signed(key, previous, text))
 
     def check(self) -> int | None:
         """The first line that is damaged or does not follow from the one before, or None.
@@ -53,12 +56,31 @@ class AuditLog:
         Returns:
             The line's number, from 1.
         """
-        previous = b""
-        for number, line in enumerate(self._lines or (), start=1):
-            if _named_before(line) != _digest(previous):
+        if self._lines is None:
+            return None
+        key, previous = self._stored_key(make=False), b""
+        for number, line in enumerate(self._lines, start=1):
+            text = line.rpartition(_MAC)[0] + b"}"
+            if not hmac.compare_digest(line, _signed(key, previous, text)):
                 return number
             previous = line
         return None
+
+    @cached_property
+    def _key(self) -> bytes:
+        return self._stored_key(make=True)
+
+    def _stored_key(self, *, make: bool) -> bytes:
+        """The log's key; before the first line there is none, or a new one."""
+        key = b""
+
+        def edit(stored: bytes | None) -> bytes | None:
+            nonlocal key
+            key = stored or (secrets.token_hex(32).encode() if make else b"")
+            return key or None
+
+        self._lines.key.change(edit)
+        return key
 
 
 class FileLines:
@@ -66,6 +88,7 @@ class FileLines:
 
     def __init__(self, file: Path) -> None:
         self.file = file
+        self.key: Document = FileDocument(file.with_suffix(".key"))
         self._lock = threading.Lock()
 
     def append(self, make: Callable[[bytes], bytes]) -> None:
@@ -91,13 +114,7 @@ def _end(log: Any) -> bytes:
     return log.read()
 
 
-def _named_before(line: bytes) -> Any:
-    """The digest a line has of the one before it; None for a damaged line."""
-    try:
-        return json.loads(line)["previous"]
-    except (KeyError, RecursionError, TypeError, ValueError):
-        return None
-
-
-def _digest(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()[:16]
+def _signed(key: bytes, previous: bytes, text: bytes) -> bytes:
+    """A line without its HMAC as it is written after another."""
+    mac = hmac.digest(key, previous + b"\n" + text, hashlib.sha256).hex()
+    return text[:-1] + _MAC + mac.encode() + b'"}'

@@ -27,7 +27,13 @@ class Document(Protocol):
 
 
 class Lines(Protocol):
-    """A log that is only ever appended to."""
+    """A log that is only ever appended to.
+
+    Attributes:
+        key: The secret its lines are signed with.
+    """
+
+    key: Document
 
     def append(self, make: Callable[[bytes], bytes]) -> None:
         """Add a line; ``make`` gets the one before it, empty for the first."""

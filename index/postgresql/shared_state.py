@@ -23,6 +23,9 @@ LINES_AT_ONCE = 1000
 class SharedState:
     """Documents, lines and counters in the gallery's database.
 
+    Attributes:
+        key: The secret that lines of the audit log are signed with.
+
     Args:
         url: As for :class:`~index.postgresql.pool.Pool`.
 
@@ -33,6 +36,7 @@ class SharedState:
     def __init__(self, url: str) -> None:
         self._pool = Pool(url, "the gallery's database", CONNECTIONS, migrate)
         self._known: dict[str, tuple[int, bytes | None]] = {}
+        self.key = self.document("audit key")
         self._loading = threading.Lock()
         try:
             self._load()

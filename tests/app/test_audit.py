@@ -44,11 +44,26 @@ def test_a_line_changed_or_taken_out_shows(tmp_path: Path) -> None:
     whole = file.read_text()
     assert log.check() is None
     file.write_text(whole.replace('"number":2', '"number":7'))
-    assert log.check() == 4
+    assert log.check() == 3
+    # The last line is covered as well, and so is the order.
+    file.write_text(whole.replace('"number":4', '"number":7'))
+    assert log.check() == 5
     lines = whole.splitlines(keepends=True)
     file.write_text("".join(lines[:1] + lines[2:]))
     assert log.check() == 2
     assert file.stat().st_mode & 0o077 == 0
+    assert file.with_suffix(".key").stat().st_mode & 0o077 == 0
+
+
+def test_a_whole_log_written_anew_without_the_key_shows(tmp_path: Path) -> None:
+    log, forged = AuditLog(tmp_path / "audit.jsonl"), AuditLog(tmp_path / "forged.jsonl")
+    for each in (log, forged):
+        each.write("a", "test")
+    assert (log.check(), forged.check()) == (None, None)
+    log._lines.file.write_bytes(forged._lines.file.read_bytes())
+    assert log.check() == 1
+    (tmp_path / "audit.key").unlink()
+    assert log.check() == 1
 
 
 @pytest.mark.parametrize("line", [b"", b'{"when":"20', b"[]", b"7", b"{}", b"\xff", b"[" * 10**5])
