@@ -25,7 +25,7 @@ from index.engines.faiss.install import load_faiss
 from index.engines.milvus.index import MilvusIndex
 from index.types import Mark, Vectors
 from tests.bench._index_data import PHOTOS, Crowd
-from tests.bench._index_enrollment import enrollment, timed
+from tests.bench.databases import enrollment, timed
 
 K = 10
 Search = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]

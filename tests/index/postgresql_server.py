@@ -29,19 +29,25 @@ def find_programs() -> Path | None:
 
 
 class PostgresServer:
-    """A server of its own cluster. PostgreSQL refuses to run as root: then as ``nobody``."""
+    """A server of its own cluster. PostgreSQL refuses to run as root: then as ``nobody``.
 
-    def __init__(self, programs: Path) -> None:
+    Args:
+        programs: The folder of ``initdb`` and ``pg_ctl``.
+        parent: Where its folder is made. None for memory where that can be had: a busy disk would
+            make each commit wait.
+    """
+
+    def __init__(self, programs: Path, parent: Path | None = None) -> None:
         self._programs = programs
         self._as = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
         if os.geteuid():
             self._as = []
-        # pytest's own folders are closed to others, and a socket's path must be short. In memory
-        # where that can be had: a busy disk would make each commit wait.
+        # pytest's own folders are closed to others, and a socket's path must be short.
         memory = Path("/dev/shm")
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="pg-", dir=memory if memory.is_dir() else "/tmp")
-        )
+        parent = parent or (memory if memory.is_dir() else Path("/tmp"))
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir=parent))
+        # Tests look at what is left of rows and must not be helped.
+        self._autovacuum = "off" if parent == memory else "on"
         self.data = self.folder / "data"
         self.own(self.folder)
         self._run("initdb", "-D", self.data, "-U", "admin", "-A", "trust", "-E", "UTF8",
@@ -63,7 +69,7 @@ class PostgresServer:
         """Starts the server and waits until it answers."""
         options = (
             f"-c listen_addresses='' -c unix_socket_directories={self.folder} "
-            "-c shared_buffers=16MB -c max_connections=60 -c autovacuum=off"
+            f"-c shared_buffers=16MB -c max_connections=100 -c autovacuum={self._autovacuum}"
         )
         self._run(
             "pg_ctl", "-D", self.data, "-l", self.folder / "log", "-w", "-o", options, "start"
