@@ -24,7 +24,7 @@ from model.errors import FaceError
 BUNDLE = Path(__file__).parents[1] / "model" / "bundles" / "default"
 
 CHOICES = {
-    "engine": ("auto", "torch", "onnxruntime"),
+    "engine": ("auto", "torch", "onnxruntime", "onnxruntime-int8"),
     "device": ("auto", "cpu", "cuda", "mps"),
     "batching": ("auto", "on", "off"),
 }

@@ -32,6 +32,9 @@ DEFAULT = Path(__file__).parents[1] / "bundles" / "default"
 
 CALIBRATION, CARD = "calibration.json", "README.md"
 WEIGHTS, GRAPH = "weights.safetensors", "graph.onnx"
+INT8_GRAPH = "graph-int8.onnx"
+"""The same network in int8, for CPUs. It shares the model's id: its vectors are compared with those
+of the other graph, so whoever stores it measures the two against each other first."""
 
 _ANEW = "**Calibrated anew.**"
 """How the paragraph of a card begins that :meth:`Bundle.with_calibration` puts there."""
@@ -97,6 +100,8 @@ class Bundle:
             raise BundleError(f"{folder} does not list {sorted(missing)[0]}.")
         if bundle.has_graph:
             check_graph(contents[GRAPH], beside=[WEIGHTS] if architecture else [])
+        if INT8_GRAPH in listed:
+            check_graph(contents[INT8_GRAPH])
         actual = model_id_of(contents[bundle.core_file], architecture, bundle.preprocessing)
         if actual != bundle.model_id or manifest["alignment"] != ALIGNMENT:
             raise BundleError(
@@ -113,6 +118,11 @@ class Bundle:
     def graph_file(self) -> Path | None:
         """The ONNX graph to run; None for a network that was saved without one."""
         return self.path / GRAPH if self.has_graph else None
+
+    @property
+    def int8_file(self) -> Path | None:
+        """The ONNX graph in int8, if the bundle carries one."""
+        return self.path / INT8_GRAPH if INT8_GRAPH in self.files else None
 
     @property
     def dim(self) -> int | None:
@@ -165,6 +175,10 @@ class Bundle:
         card = _calibrated_anew(self.card, calibration)
         changed = {CALIBRATION: calibration.to_json().encode(), CARD: card.encode()}
         return self._rewritten(self.manifest(), changed)
+
+    def with_int8(self, graph: bytes) -> Bundle:
+        """Store the network's graph in int8 (:func:`model.embedding.quantise.quantise`)."""
+        return self._rewritten(self.manifest(), {INT8_GRAPH: graph})
 
     def with_card(
         self, card: str, *, metrics: Mapping[str, Any], pictures: Mapping[str, bytes] | None = None

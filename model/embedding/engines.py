@@ -23,7 +23,7 @@ from model.pytorch import need_torch
 
 log = logging.getLogger(__name__)
 
-ENGINES = ("auto", "torch", "onnxruntime")
+ENGINES = ("auto", "torch", "onnxruntime", "onnxruntime-int8")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 CUDA_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
@@ -60,13 +60,16 @@ class TorchEngine:
 
 
 class OnnxEngine:
-    """The network in ONNX Runtime."""
+    """The network in ONNX Runtime, in fp32, or in int8 where its bundle carries such a graph."""
 
-    name = "onnxruntime"
-
-    def __init__(self, bundle: Bundle, device: str, threads: int | None) -> None:
+    def __init__(
+        self, bundle: Bundle, device: str, threads: int | None, *, int8: bool = False
+    ) -> None:
         self.device = device
-        graph = bundle.graph_file or graph_cache.graph(bundle)
+        self.name = "onnxruntime-int8" if int8 else "onnxruntime"
+        graph = bundle.int8_file if int8 else bundle.graph_file or graph_cache.graph(bundle)
+        if graph is None:
+            raise EngineUnavailable(f"{bundle.name} carries no int8 graph; use onnxruntime.")
         self.session = open_session(graph, device=device, threads=threads)
         self.input = self.session.get_inputs()[0].name
 
@@ -89,9 +92,10 @@ def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engi
     if device == "auto":
         device = _best_device()
     if engine == "auto":
-        engine = "onnxruntime" if device == "cpu" else "torch"
-    if engine == "onnxruntime":
-        return OnnxEngine(bundle, device, threads)
+        on_cpu = "onnxruntime-int8" if bundle.int8_file else "onnxruntime"
+        engine = on_cpu if device == "cpu" else "torch"
+    if engine != "torch":
+        return OnnxEngine(bundle, device, threads, int8=engine == "onnxruntime-int8")
     if not _has(device):
         raise EngineUnavailable(f"torch has no {device} device on this machine.")
     return TorchEngine(bundle, device)
@@ -100,6 +104,8 @@ def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engi
 def _start_imported(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engine:
     if engine == "torch":
         raise EngineUnavailable(f"{bundle.name} is an ONNX graph; torch cannot run it.")
+    if engine == "onnxruntime-int8":
+        return OnnxEngine(bundle, "cpu", threads, int8=True)
     if device != "auto":
         return OnnxEngine(bundle, device, threads)
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
