@@ -1,9 +1,9 @@
-"""Enrolls people without end and says so after each; killed from outside.
+"""Enrolls and forgets people without end and says so after each; killed from outside.
 
 Runs as ``python -m tests.index.gallery.crash_child FOLDER``. Imports once, then forks a fresh
 process for every line on standard input, so that a kill costs milliseconds and not a start of
 Python. A line holds a seed; the answer is the child's process id, one line per acknowledged batch,
-and ``dead``.
+``?name`` before someone is forgotten, ``-name`` when that is done, and ``dead``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PHOTOS = 3
 BATCH = 4
 
 
-def enroll_forever(folder: str, seed: int) -> None:
+def work_forever(folder: str, seed: int) -> None:
     gallery = Gallery.open(folder, model_id=MODEL)
     faces = Faces(people=20, seed=seed)
     number = 0
@@ -29,6 +29,11 @@ def enroll_forever(folder: str, seed: int) -> None:
                 gallery.enroll(name, faces.photos(number % 20, PHOTOS))
         number += len(names)
         os.write(1, (" ".join(names) + "\n").encode())
+        if number % 2 == 0:
+            (person,) = gallery.reader.find_by_name(names[0])
+            os.write(1, f"?{names[0]}\n".encode())
+            gallery.forget(person.id)
+            os.write(1, f"-{names[0]}\n".encode())
 
 
 def main() -> None:
@@ -37,7 +42,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             os.write(1, f"pid {os.getpid()}\n".encode())
-            enroll_forever(folder, int(line))
+            work_forever(folder, int(line))
         os.waitpid(child, 0)
         os.write(1, b"dead\n")
 
