@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,10 +142,14 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
         if not found:
             raise UnknownPerson(f"Nobody named {options.name!r} is in the gallery.")
         if len(found) > 1:
-            ids = ", ".join(each.id for each in found)
+            who = "\n".join(
+                f"  {each.id}  {wording.plural(each.photos, 'photo')}, added "
+                f"{date.fromtimestamp(each.created)}, consent: {each.consent or 'none noted'}"
+                for each in found
+            )
             raise UnknownPerson(
-                f"{len(found)} people are named {options.name!r}. Give the id of the one meant: "
-                f"{ids}."
+                f"{len(found)} people are named {options.name!r}. Give the id of the one "
+                f"meant:\n{who}"
             )
         person = found[0]
         if not options.yes:

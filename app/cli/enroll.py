@@ -71,6 +71,11 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
     for status, count in report.counts(report.lines).items():
         print(f"{count:>8} {status}")
     print(f"Report: {printable(str(report.path))}")
+    refused = sorted({line.status for line in report.lines.values()} & set(OVERRIDABLE))
+    if refused and not options.dry_run:
+        accept = " ".join(f"--accept {status}" for status in refused)
+        print(f'Refused photos that are right all the same: look at them in the report, then run '
+              f'the command again with {accept} --reason "WHY".')  # fmt: skip
     if options.dry_run:
         print(DRY_RUN)
     return 0 if all(line.stored for line in report.lines.values()) else 1

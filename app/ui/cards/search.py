@@ -12,6 +12,8 @@ from app.ui.cards.markup import render
 from app.usecases.results import Candidate, FaceSearch, Search
 from model import wording
 
+MOST_LETTERS = 28
+
 
 @dataclass(frozen=True, eq=False)
 class FoundFace:
@@ -29,7 +31,9 @@ class FoundFace:
 
     @property
     def label(self) -> str:
-        return f"{self.place} {self.best.match.name}" if self.best else f"{self.place} ?"
+        """What stands on the box; a name too long for a picture ends in dots."""
+        name = self.best.match.name if self.best else "?"
+        return f"{self.place} {name if len(name) <= MOST_LETTERS else name[:MOST_LETTERS] + '…'}"
 
 
 def left_to_right(found: Search) -> list[FoundFace]:

@@ -21,8 +21,17 @@ function show() {
     const image = document.createElement("img");
     image.src = item.data;
     image.alt = item.name;
-    image.onerror = () => image.replaceWith(document.createTextNode("No preview of " + item.name));
-    figure.append(image);
+    const turn = document.createElement("button");
+    turn.type = "button";
+    turn.className = "fv-turn";
+    turn.textContent = "↻";
+    turn.setAttribute("aria-label", "Turn " + item.name + " to the right");
+    turn.onclick = () => turned(image, place);
+    image.onerror = () => {
+      turn.remove();
+      image.replaceWith(document.createTextNode("No preview of " + item.name));
+    };
+    figure.append(image, turn);
     if (several) {
       const remove = document.createElement("button");
       remove.type = "button";
@@ -36,6 +45,19 @@ function show() {
   root.dataset.filled = items.length ? "yes" : "";
   root.dataset.weight = weigh(items);
   find("clear").hidden = !items.length;
+}
+
+function turned(image, place) {
+  const canvas = document.createElement("canvas");
+  canvas.width = image.naturalHeight;
+  canvas.height = image.naturalWidth;
+  const drawing = canvas.getContext("2d");
+  drawing.translate(canvas.width, 0);
+  drawing.rotate(Math.PI / 2);
+  drawing.drawImage(image, 0, 0);
+  const data = canvas.toDataURL("image/jpeg", 0.95);
+  commit(items.map((item, other) => (other === place ? { name: item.name, data } : item)));
+  previews.querySelectorAll(".fv-turn")[place]?.focus();
 }
 
 function commit(next) {

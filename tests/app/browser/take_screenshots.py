@@ -16,6 +16,9 @@ import app.ui
 from model.bundle import DEFAULT
 from tests.app.browser import driving
 
+LARGEST = 200_000
+"""Bytes of a picture."""
+
 FOLDER = Path(app.ui.__file__).with_name("screenshots")
 
 
@@ -89,15 +92,17 @@ def _click_sample(page: Page, name: str, wanted: str) -> None:
 
 
 def _shot(page: Page, path: Path, part: str | None = None) -> None:
-    """Keep the page or a part of it, with 256 colours to stay small."""
+    """Keep the page or a part of it, with as many colours as fit into 200 kB."""
     page.mouse.move(0, 0)
     if part:
         page.locator(part).screenshot(path=path)
     else:
         page.screenshot(path=path, full_page=True)
-    Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-        path, optimize=True
-    )
+    taken = Image.open(path).convert("RGB")
+    for colours in (256, 128, 64, 32):
+        taken.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+        if path.stat().st_size < LARGEST:
+            return
 
 
 if __name__ == "__main__":

@@ -160,6 +160,21 @@ def test_a_new_photo_takes_the_old_answer_away(page: Page, files: dict[str, Path
     assert page.locator("#verify-result [data-act=regions]").count() == 0
 
 
+def test_a_sideways_photo_is_turned_on_the_spot(page: Page, files: dict[str, Path]) -> None:
+    give(page, "#verify-first", files["hopper"])
+    shape = "(image) => [image.naturalWidth, image.naturalHeight]"
+    photo = page.locator("#verify-first .fv-previews img")
+    wide, high = photo.evaluate(shape)
+    assert wide != high
+    page.click("#verify-first .fv-turn")
+    page.wait_for_function(
+        "high => document.querySelector('#verify-first .fv-previews img').naturalWidth === high",
+        arg=high,
+    )
+    assert photo.evaluate(shape) == [high, wide]
+    assert page.evaluate("document.activeElement.className") == "fv-turn"
+
+
 def test_samples_work_with_the_keyboard_alone(page: Page) -> None:
     for _ in range(30):
         page.keyboard.press("Tab")

@@ -101,6 +101,20 @@ def test_nobody_is_in_a_gallery_that_does_not_exist_yet(
     assert not settings.data.exists()
 
 
+def test_of_two_people_of_a_name_it_is_shown_what_tells_them_apart(
+    settings: Settings, photos: Photos, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = FaceService.open(settings)
+    for photo, consent in ((photos.collins, "form 1"), (photos.hopper, "form 2")):
+        service.enroll("Ann", [Upload("a.jpg", photo)], consent=consent, new_person=True)
+    people = service.people()
+    service.close()
+    assert run(settings, "forget", "Ann", "--yes") == 6
+    shown = capsys.readouterr().err
+    assert all(each.id in shown and each.consent in shown for each in people)
+    assert len(people) == 2
+
+
 def test_search_people_forget(
     settings: Settings, files: dict[str, str], photos: Photos, capsys: pytest.CaptureFixture[str]
 ) -> None:
