@@ -30,7 +30,9 @@ while read -r step rest; do
       # The certificates that this machine trusts; a package replaces those in /etc/ssl.
       cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" \
         "$root/etc/certificates-of-the-host.crt"
-      cp /etc/hosts "$root/etc/hosts" ;;
+      cp /etc/hosts "$root/etc/hosts"
+      mount -t proc proc "$root/proc"
+      trap 'umount "$root/proc"' EXIT ;;
     ARG | ENV) assign "$rest" ;;
     WORKDIR) directory=$rest; mkdir -p "$root$rest" ;;
     COPY)
@@ -48,7 +50,7 @@ while read -r step rest; do
       # On this machine alone, so that no key is needed.
       inside "$user:$user" "FACE_HOST=127.0.0.1 exec $command --no-page" &
       server=$!
-      trap 'kill $server 2>/dev/null || true' EXIT
+      trap 'kill $server 2>/dev/null; wait $server; umount "$root/proc"' EXIT
       for _ in $(seq 60); do
         if inside "$user:$user" "$check" 2>/dev/null; then echo "the server answers"; exit 0; fi
         sleep 1
