@@ -92,8 +92,8 @@ def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engi
     if device == "auto":
         device = _best_device()
     if engine == "auto":
-        on_cpu = "onnxruntime-int8" if bundle.int8_file else "onnxruntime"
-        engine = on_cpu if device == "cpu" else "torch"
+        # int8 only by name: it errs more often than a calibration of fp32 promises.
+        engine = "onnxruntime" if device == "cpu" else "torch"
     if engine != "torch":
         return OnnxEngine(bundle, device, threads, int8=engine == "onnxruntime-int8")
     if not _has(device):

@@ -236,13 +236,14 @@ def test_the_best_device_is_the_processor_where_cuda_does_not_start(
         assert Embedder(foreign).device == "cpu"
 
 
-def test_a_processor_runs_the_int8_graph_that_a_bundle_carries(tmp_path: Path) -> None:
+def test_the_int8_graph_of_a_bundle_runs_where_it_is_named(tmp_path: Path) -> None:
     plain = small_bundle(tmp_path / "b")
     with pytest.raises(EngineUnavailable):
         Embedder(plain, engine="onnxruntime-int8", device="cpu")
     carrying = plain.with_int8(quantise(plain.network(), plain.preprocessing, random_crops(32)))
     assert carrying.model_id == plain.model_id
-    chosen = Embedder(carrying, device="cpu")
+    assert Embedder(carrying, device="cpu").engine == "onnxruntime"
+    chosen = Embedder(carrying, engine="onnxruntime-int8", device="cpu")
     assert chosen.engine == "onnxruntime-int8"
     crops = random_crops(8, seed=1)
     exact = Embedder(carrying, engine="onnxruntime", device="cpu").embed(crops)
