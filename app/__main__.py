@@ -12,8 +12,14 @@ import sys
 
 from model.workers import be_quiet
 
-if __name__ == "__main__":
+
+def run() -> int:
+    """The command ``face``."""
     be_quiet()  # before numpy is imported
     from app.cli.main import main
 
-    sys.exit(main(sys.argv[1:]))
+    return main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(run())

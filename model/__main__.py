@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from model import __version__
 from model.errors import BundleError, FaceError
 
 
@@ -26,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     from model.bundle import DEFAULT
 
     parser = argparse.ArgumentParser(prog="python -m model")
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
 
     info = commands.add_parser("info", help="what a bundle holds, verified")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from model import __version__
 from model.errors import FaceError
 from training.errors import UsageError
 
@@ -57,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"usage: python -m training COMMAND [options]\n\n{overview}")
         return 0 if arguments else 2
     command, *rest = arguments
+    if command == "--version":
+        print(__version__)
+        return 0
     if command not in COMMANDS:
         close = difflib.get_close_matches(command, COMMANDS, 1)
         hint = f" Did you mean {close[0]}?" if close else ""

@@ -14,6 +14,7 @@ from app.cli.exit_codes import INTERRUPTED, USAGE
 from app.cli.output import failed, heard
 from app.cli.parser import Parser, common_options, positive, rate, settings_of
 from app.settings import Settings
+from model import __version__
 
 if TYPE_CHECKING:
     from app.auth import KeyStore
@@ -55,6 +56,7 @@ def _parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common],
     )
+    parser.add_argument("--version", action="version", version=__version__)
     _serving(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
