@@ -103,7 +103,7 @@ def wait_until_live(page: Page) -> None:
     """Wait until every click is heard and what the page asks for by itself has arrived."""
     page.wait_for_selector("body[data-ready=yes]")
     page.wait_for_selector(".fv-samples[data-ready=yes]")
-    page.wait_for_selector("#verify-second .fv-picker[data-filled]")
+    page.wait_for_selector("#verify-second .fv-picker[data-filled]", state="attached")
     settle(page)
 
 

@@ -108,7 +108,7 @@ def test_converted_network_gives_what_the_keras_one_gives(tmp_path: Path) -> Non
     stride_first(net)
     pixels = np.random.default_rng(1).integers(0, 256, (2, 96, 96, 3)).astype(np.uint8)
     with torch.inference_mode():
-        ours = net(Preprocessing(input_size=96)(pixels))
+        ours = net(torch.from_numpy(Preprocessing(input_size=96)(pixels)))
     # Beyond the edge both see the mean colour, which differs by half a step in 255.
     torch.testing.assert_close(ours, keras(found, pixels), rtol=0.01, atol=0.01)
 
