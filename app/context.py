@@ -1,4 +1,4 @@
-"""The parts every use-case works with, opened once and shared by all requests."""
+"""The model, gallery and stores that every use-case needs: opened once, shared by all requests."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Context:
-    """One model, one gallery.
+    """One model and one gallery.
 
     Attributes:
         settings: How the app runs.
         bundle: The model.
-        pipeline: Photo to faces to vectors.
+        pipeline: Turns photos into faces and faces into vectors.
         gallery: People and their embeddings.
         search: The gallery's index.
-        active: Which calibration is in use.
-        stores: Keys, the active calibration and the audit log.
+        active: The calibration in use.
+        stores: API keys, the active calibration and the audit log.
     """
 
     settings: Settings
@@ -85,7 +85,7 @@ class Context:
         return self.active.current()
 
     def need_calibration(self) -> Calibration:
-        """The calibration in use.
+        """Return the calibration in use.
 
         Raises:
             CalibrationError: The bundle has none and none was activated.
@@ -99,7 +99,7 @@ class Context:
         return calibration
 
     def info(self) -> ModelInfo:
-        """The model, engine, calibration and index in use."""
+        """Return the model, engine, calibration and index in use."""
         calibration = self.calibration
         return ModelInfo(
             name=self.bundle.name,
@@ -117,32 +117,32 @@ class Context:
 
 
 class ActiveCalibration:
-    """The calibration in use: the one activated last, by any server, or the bundle's own.
+    """The calibration in use: the one last activated by any server, else the bundle's own.
 
     Args:
-        document: Where the activated one is kept.
+        document: Stores the activated calibration.
         bundle: The model.
 
     Raises:
-        CalibrationError: The activated one cannot be read. So for every method.
+        CalibrationError: The activated calibration cannot be read. Every method raises this.
     """
 
     def __init__(self, document: Document, bundle: Bundle) -> None:
         self._document = document
         self._bundle = bundle
-        # Read as one: another thread never sees the stamp of one and the content of another.
+        # One tuple, so that no thread pairs an old stamp with a new calibration.
         self._known: tuple[object | None, Calibration | None] = (None, bundle.calibration)
         self.current()
 
     def current(self) -> Calibration | None:
-        """The calibration; None for a bundle that has none yet."""
+        """Return the calibration in use, or None for a bundle that has none yet."""
         stamp = self._document.stamp()
         if stamp != self._known[0]:
             self._known = stamp, self._read() if stamp is not None else self._bundle.calibration
         return self._known[1]
 
     def activate(self, calibration: Calibration | None) -> None:
-        """Use another one from now on, also after a restart; None for the bundle's own."""
+        """Use this calibration from now on, also after a restart; None for the bundle's own."""
         if calibration is not None:
             calibration.check_model(self._bundle.model_id)
         content = None if calibration is None else calibration.to_json().encode()

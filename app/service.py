@@ -1,8 +1,8 @@
-"""FaceService: the one door to every use-case. Page, API and command line only show what it says.
+"""FaceService: the entry point to every use-case, called by the page, the API and the command line.
 
-Each method checks the scope of whoever acts and does its work through a use-case module. Whatever
-takes in a photo, compares faces or changes something leaves a line in the audit log; what only
-reads, and the map of regions that explains a comparison, leaves none.
+Each method checks the caller's scope, then calls a use-case module. Methods that take a photo,
+compare faces or change something write to the audit log. Methods that only read do not, nor does
+:meth:`FaceService.occlusion_map`.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from model.calibration import Calibration
 
 @dataclass(frozen=True)
 class FaceService(PeopleService):
-    """Every use-case, for one principal; those on people are in :class:`PeopleService`."""
+    """Every use-case, for one principal; :class:`PeopleService` has the gallery's."""
 
     @classmethod
     def open(cls, settings: Settings | None = None, *, threads: int | None = None) -> FaceService:
         """Load the model, the calibration and the gallery.
 
         Args:
-            settings: How the app runs; from its file and the environment without.
-            threads: Processors the network may use at once; all of them without.
+            settings: How the app runs; None reads the settings file and the environment.
+            threads: CPU threads for the network; None uses all cores.
 
         Raises:
             BundleError: The model is missing or damaged.
             BundleMismatch: The gallery was made with another model.
-            WrongKey: The gallery is encrypted and the key does not fit.
+            WrongKey: The gallery is encrypted and the key is wrong.
         """
         settings = settings or Settings.load()
         settings.prepare()
@@ -73,22 +73,23 @@ class FaceService(PeopleService):
         return self.context.settings
 
     def acting_as(self, principal: Principal) -> FaceService:
-        """The same service on behalf of someone; costs nothing."""
+        """Return the same service for another principal. Cheap: everything is shared."""
         return replace(self, principal=principal)
 
     def for_user(self, user: str | None) -> FaceService:
-        """The service on behalf of the page's logged-in user (``gr.Request.username``).
+        """Return the service for the page's logged-in user (``gr.Request.username``).
 
         Raises:
-            NotAuthenticated: There are keys, and the user has none (any more).
+            NotAuthenticated: A key is required, and the user has none or it was revoked.
         """
         return self.acting_as(self.keys.user(user))
 
     def detect(self, image: bytes) -> Photo:
-        """Find the faces of a photo, with crops and quality, largest first; may be none.
+        """Find the faces in a photo, with crops and quality, largest first; may find none.
 
         Raises:
-            BadImage: The bytes are no picture we accept. So for every method that takes a photo.
+            BadImage: The bytes are not an accepted image. Every method that takes a photo
+                raises this.
         """
         self.principal.require("read")
         photo = self.context.pipeline.photo(image)
@@ -96,10 +97,10 @@ class FaceService(PeopleService):
         return photo
 
     def embed(self, image: bytes) -> tuple[Photo, np.ndarray]:
-        """The faces of a photo and their float32 unit vectors ``(N, D)``.
+        """Return the faces in a photo and their float32 unit vectors ``(N, D)``.
 
         Raises:
-            NoFace: There is none.
+            NoFace: The photo shows no face.
         """
         self.principal.require("read")
         photo, vectors = search_gallery.embed(self.context, image)
@@ -116,23 +117,22 @@ class FaceService(PeopleService):
         face_a: int | None = None,
         face_b: int | None = None,
     ) -> Verification:
-        """Are two photos of one person?
+        """Decide whether two photos show the same person.
 
-        With several faces that could be meant and no number given nobody is picked: the result
-        is a ``ChoiceNeeded`` with every pair's verdict.
+        If a photo has several candidate faces and no number is given, no face is picked: the
+        result is a ``ChoiceNeeded`` with the verdict of every pair.
 
         Args:
             image_a: The first photo, encoded.
             image_b: The second photo, encoded.
-            target_fmr: Highest share of stranger pairs taken for one person; None for the
-                settings' value.
-            prior: Probability of "same person" before looking, for ``Verdict.posterior``.
-            face_a: Number of the face meant in the first photo, from 1, largest first.
+            target_fmr: Highest allowed false-match rate; None for the settings' value.
+            prior: Prior probability of "same person", for ``Verdict.posterior``.
+            face_a: Number of the face to compare in the first photo, from 1, largest first.
             face_b: The same for the second photo.
 
         Raises:
-            NoFace: A photo shows none, or none with the number given.
-            CalibrationError: The target cannot be answered from the calibration.
+            NoFace: A photo shows no face, or none with that number.
+            CalibrationError: The calibration cannot support the target.
         """
         self.principal.require("read")
         result = verify_photos.verify(
@@ -153,11 +153,11 @@ class FaceService(PeopleService):
         target_fmr: float | None = None,
         cancel: threading.Event | None = None,
     ) -> Iterator[PairAnswer]:
-        """Compare pairs of photos one after another; each has its own verdict or error.
+        """Compare pairs of photos one after another; each pair gets a verdict or an error.
 
         Args:
-            pairs: What to compare.
-            read: From what a photo is called to its bytes.
+            pairs: The pairs to compare.
+            read: Returns a photo's bytes, given its name.
             target_fmr: As in :meth:`verify`.
             cancel: Set it to stop; the work ends with ``Cancelled``.
         """
@@ -175,7 +175,7 @@ class FaceService(PeopleService):
         target_fmr: float | None = None,
         progress: Progress | None = None,
     ) -> Clustered:
-        """Sort photos of unknown people into groups of one person each, by the calibrated rule."""
+        """Group photos of unknown people by person, using the calibrated threshold."""
         self.principal.require("read")
         found = many_photos.cluster(
             self.context, photos, read, target_fmr=target_fmr, progress=progress
@@ -191,12 +191,12 @@ class FaceService(PeopleService):
         progress: Progress | None = None,
         cancel: threading.Event | None = None,
     ) -> Evidence:
-        """Which regions of two crops, uint8 ``(112, 112, 3)``, carry their similarity.
+        """Measure which regions of two crops, uint8 ``(112, 112, 3)``, carry their similarity.
 
         Args:
-            crop_a: Of the first photo.
-            crop_b: Of the second photo.
-            progress: Told how far it is.
+            crop_a: The crop from the first photo.
+            crop_b: The crop from the second photo.
+            progress: Called at each step.
             cancel: Set it to stop; the work ends with ``Cancelled``.
 
         Raises:
@@ -215,17 +215,17 @@ class FaceService(PeopleService):
         target_fpir: float | None = None,
         face: int | None = None,
     ) -> Search:
-        """Who are the faces of this photo?
+        """Identify the faces in a photo.
 
         Args:
             image: The photo, encoded.
             top: Most people listed per face.
-            target_fpir: Highest chance that a stranger is taken for anyone; None for the
-                settings' value.
-            face: Look for this face only, from 1, largest first.
+            target_fpir: Highest allowed chance that a stranger matches anyone in the gallery;
+                None for the settings' value.
+            face: Search for this face only, from 1, largest first.
 
         Raises:
-            NoFace: The photo shows none, or none with that number.
+            NoFace: The photo shows no face, or none with that number.
         """
         self.principal.require("read")
         result = search_gallery.search(
@@ -239,12 +239,12 @@ class FaceService(PeopleService):
         return result
 
     def model_info(self) -> ModelInfo:
-        """Model, engine, device, calibration and index in use."""
+        """Return the model, engine, device, calibration and index in use."""
         self.principal.require("read")
         return self.context.info()
 
     def calibration(self) -> Calibration:
-        """The calibration in use.
+        """Return the calibration in use.
 
         Raises:
             CalibrationError: There is none.
@@ -259,16 +259,16 @@ class FaceService(PeopleService):
         progress: Progress | None = None,
         cancel: threading.Event | None = None,
     ) -> own_calibration.OwnCalibration:
-        """Measure the model on own photos; nothing changes until :meth:`activate`.
+        """Calibrate on the user's own photos; nothing changes until :meth:`activate`.
 
         Args:
-            source: A zip of folders, one a person, as bytes; or a folder within the settings'
-                ``own_photos``.
-            progress: Told how far it is.
+            source: The bytes of a zip with one folder per person, or a folder inside the
+                settings' ``own_photos``.
+            progress: Called at each step.
             cancel: Set it to stop; the work ends with ``Cancelled``.
 
         Raises:
-            CalibrationError: Too few people or photos, or a folder that may not be read.
+            CalibrationError: There are too few people or photos, or the folder may not be read.
             Cancelled: ``cancel`` was set.
         """
         self.principal.require("admin")

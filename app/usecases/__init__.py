@@ -1,1 +1,1 @@
-"""What people ask for: one module a use-case, and the values they answer with."""
+"""The use-cases, one module each, and the result types they return."""

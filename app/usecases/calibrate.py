@@ -1,6 +1,6 @@
-"""Calibrate on my own photos: labelled folders -> faces -> embeddings -> a calibration to try.
+"""Calibrate on the user's own photos: labelled folders -> faces -> embeddings -> calibration.
 
-The photos are read one at a time and never stored.
+Photos are read one at a time and never stored.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ NAMELESS = "It lies in no person's folder, so whose photo it is cannot be told."
 
 @dataclass(frozen=True, eq=False)
 class OwnCalibration:
-    """What measuring on own photos gave.
+    """The result of a calibration on the user's own photos.
 
     Attributes:
-        calibration: Ready to be looked at and activated.
+        calibration: The new calibration, not yet active.
         people: People with at least one usable photo.
         photos: Photos used.
-        skipped: Photos left out, as ``(name, why)``.
-        moved: Whether they were too few to measure the promised rate, so that the model's own
-            calibration was moved to them instead.
+        skipped: Photos left out, as ``(name, reason)``.
+        moved: True if there were too few photos to measure the target rate. The model's own
+            calibration was then shifted to fit them instead.
     """
 
     calibration: Calibration
@@ -153,7 +153,7 @@ def _from_folder(folder: Path, context: Context) -> list[_Source]:
 
 
 def _people(paths: Sequence[PurePath]) -> list[str | None]:
-    """Below the folders all photos lie in, the first one is a person, whatever it is called."""
+    """Return the person of each path: the first folder below the common root, whatever its name."""
     folders = [path.parts[:-1] for path in paths]
     levels = zip(*folders, strict=False)
     shared = len(list(takewhile(lambda names: len(set(names)) == 1, levels)))

@@ -1,4 +1,4 @@
-"""Enroll: photos of one person -> checked -> stored, each photo with a result of its own."""
+"""Enroll: check the photos of one person and store those that pass. Each photo gets a result."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ STATUS_OF_FINDING: dict[str, PhotoStatus] = {
     "already_enrolled": "conflict",
     "outlier": "outlier",
 }
-"""Worst first: a photo with several findings is reported under the first of these."""
+"""Status by finding, worst first. A photo with several findings gets the worst status."""
 
 STATUS_OF_ERROR: dict[str, PhotoStatus] = {
     NoFace.code: "no_face",
     SeveralFaces.code: "several_faces",
     ImageTooLarge.code: "too_large",
 }
-"""Why no face could be taken from a photo; every other error is a bad image."""
+"""Status by error code; any other error means ``bad_image``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A photo ready to be stored, or the reason why it cannot be.
+    """A photo ready to store, or the reason it cannot be stored.
 
     Attributes:
-        upload: What was sent, without needing its bytes any more.
-        photo: For the gallery; None when there is a ``problem``.
-        face: The face that was chosen.
-        problem: The photo's result when it cannot be stored.
+        upload: The photo as sent; its bytes are no longer needed.
+        photo: The record for the gallery; None if there is a ``problem``.
+        face: The chosen face.
+        problem: The photo's result if it cannot be stored.
     """
 
     upload: Upload
@@ -82,7 +82,7 @@ def enroll(
 
 
 def prepare(context: Context, photos: Sequence[Upload]) -> list[Prepared]:
-    """Decode, find the one face meant, assess, and embed all photos in one batch."""
+    """Decode each photo, choose its face, assess it, and embed all photos in one batch."""
     found: list[tuple[Upload, DetectedFace | PhotoResult]] = []
     for upload in photos:
         try:
@@ -107,7 +107,7 @@ def new_photo(
     vector: np.ndarray,
     digest: str | None = None,
 ) -> NewPhoto:
-    """What the gallery keeps of a photo: vector ``(D,)``, hash, quality, perhaps a thumbnail."""
+    """Build the gallery's record of a photo: vector ``(D,)``, hash, quality, optional thumbnail."""
     return NewPhoto(
         embedding=Embedding(vector, context.bundle.model_id, face.quality.score),
         content_hash=digest or hashlib.sha256(upload.data).hexdigest(),
@@ -118,14 +118,14 @@ def new_photo(
 
 
 def thumbnail(face: DetectedFace) -> bytes:
-    """The aligned crop as JPEG."""
+    """Encode the aligned crop as JPEG."""
     target = io.BytesIO()
     Image.fromarray(face.crop).save(target, "JPEG", quality=85)
     return target.getvalue()
 
 
 def failed(name: str, error: FaceError) -> PhotoResult:
-    """The result of a photo no face could be taken from."""
+    """Build the result of a photo without a usable face."""
     status = STATUS_OF_ERROR.get(error.code, "bad_image")
     return PhotoResult(name, status, error.message, details=dict(error.details))
 
@@ -143,8 +143,9 @@ def store(
 ) -> Enrollment:
     """Check prepared photos against the gallery and store those that pass, in one commit.
 
-    A consent given here replaces the one a known person has: whoever types it means it. An empty
-    or equal one writes nothing. Batches keep the first one instead; see :mod:`app.batch.metadata`.
+    A new consent replaces the stored one, because someone typed it for this person. An empty or
+    unchanged consent is not written. Batches keep the first consent; see
+    :mod:`app.batch.metadata`.
     """
     consent = consent.strip()
     reasons = dict(overrides or {})
@@ -158,7 +159,7 @@ def store(
             tuple(each.problem for each in prepared),
         )  # fmt: skip
     gallery = context.gallery
-    # A search engine that is away says so here, before others are kept from writing.
+    # If the search engine is down, fail here, before taking the write lock.
     context.search.sync()
     with gallery.batch():
         person_id = person_id or (None if new_person else _known(context, name))
@@ -189,7 +190,7 @@ def store(
 
 
 def guard(context: Context) -> EnrollmentChecks:
-    """The enrollment guard with this calibration's thresholds."""
+    """Return the enrollment checks with the thresholds of the active calibration."""
     calibration = context.need_calibration()
     settings = context.settings
     return EnrollmentChecks(
@@ -201,7 +202,7 @@ def guard(context: Context) -> EnrollmentChecks:
 
 
 def _known(context: Context, name: str | None) -> str | None:
-    """The id of the one person of this name, or None when there is none."""
+    """Return the id of the only person with this name, or None if nobody has it."""
     if name is None:
         raise ValueError("enroll needs a name or a person_id")
     same = context.gallery.reader.find_by_name(name)
@@ -217,7 +218,7 @@ def _known(context: Context, name: str | None) -> str | None:
 def findings(
     context: Context, photos: Sequence[NewPhoto], name: str, person_id: str | None
 ) -> list[list[Finding]]:
-    """What the guard finds in each photo, worst first."""
+    """Return the findings of the enrollment checks for each photo, worst first."""
     order = list(STATUS_OF_FINDING)
     checked = guard(context).check(photos, name=name, person_id=person_id)
     found: list[list[Finding]] = [[] for _ in photos]
@@ -227,12 +228,12 @@ def findings(
 
 
 def blocking(found: Sequence[Finding], overrides: Mapping[str, str]) -> Finding | None:
-    """The worst finding that no reason was given against."""
+    """Return the worst finding that no override covers, or None."""
     return next((each for each in found if STATUS_OF_FINDING[each.code] not in overrides), None)
 
 
 def refused(each: Prepared, finding: Finding) -> PhotoResult:
-    """The result of a photo the guard stopped."""
+    """Build the result of a photo that failed an enrollment check."""
     details = {
         key: value
         for key in ("code", "score", "limit", "person_id", "name")
@@ -250,13 +251,13 @@ def refused(each: Prepared, finding: Finding) -> PhotoResult:
 def accepted(
     each: Prepared, photo_id: str | None, name: str, details: dict[str, str]
 ) -> PhotoResult:
-    """The result of a photo that was stored."""
+    """Build the result of a stored photo."""
     message = f"{each.upload.name} was stored for {name}."
     return PhotoResult(each.upload.name, "accepted", message, photo_id, each.face.quality, details)
 
 
 def _note(found: Sequence[Finding], reasons: Mapping[str, str]) -> str:
-    """The reasons against which findings, as kept with the photo."""
+    """Return the override reasons and their findings as text, stored with the photo."""
     statuses = dict.fromkeys(STATUS_OF_FINDING[each.code] for each in found)
     return "; ".join(f"{status.replace('_', ' ')}: {reasons[status]}" for status in statuses)
 

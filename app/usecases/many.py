@@ -1,4 +1,4 @@
-"""Many photos at once: pairs to verify, and a heap to sort into people."""
+"""Many photos at once: verify pairs, and cluster photos by person."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from model.errors import FaceError
 from model.types import Verdict
 
 COLUMNS = ("first", "second", "decision", "score", "fmr", "headline", "error")
-"""Columns of the answer; those of the question are the first two."""
+"""Columns of the output CSV; the first two are copied from the input."""
 
 BATCH = 32
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two photos to compare, by what the caller calls them."""
+    """The names of two photos to compare."""
 
     first: str
     second: str
@@ -34,7 +34,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairAnswer:
-    """What became of a pair: a verdict, or why there is none (a code of :mod:`model.errors`)."""
+    """The result of a pair: a verdict, or an error code from :mod:`model.errors`."""
 
     pair: Pair
     verdict: Verdict | None
@@ -42,7 +42,7 @@ class PairAnswer:
     message: str = ""
 
     def row(self) -> dict[str, str]:
-        """One line of the CSV."""
+        """Return the result as a CSV row."""
         row = {"first": self.pair.first, "second": self.pair.second, "error": self.error}
         if self.verdict is None:
             return {**dict.fromkeys(COLUMNS, ""), **row, "headline": self.message}
@@ -62,13 +62,13 @@ def verify_many(
     target_fmr: float | None = None,
     cancel: threading.Event | None = None,
 ) -> Iterator[PairAnswer]:
-    """Compare pairs one after another; a photo that occurs again is not looked at again.
+    """Compare pairs one after another; each photo is processed only once.
 
     Args:
         context: Model and calibration.
-        pairs: What to compare.
-        read: From what a photo is called to its bytes.
-        target_fmr: Highest share of stranger pairs taken for one person.
+        pairs: The pairs to compare.
+        read: Returns a photo's bytes, given its name.
+        target_fmr: Highest allowed false-match rate.
         cancel: Set it to stop.
     """
     calibration = context.need_calibration()
@@ -103,7 +103,7 @@ def _seen(
 
 
 def read_pairs(file: Path) -> list[Pair]:
-    """Pairs of a CSV with two columns, with or without a line of headings.
+    """Read pairs from a CSV with two columns, with or without a header row.
 
     Raises:
         ValueError: A line has fewer than two columns.
@@ -120,12 +120,12 @@ def read_pairs(file: Path) -> list[Pair]:
 
 @dataclass(frozen=True, eq=False)
 class Clustered:
-    """A heap sorted by person.
+    """Photos grouped by person.
 
     Attributes:
-        groups: Names of photos of one person each, largest group first.
-        crops: The face of a photo, by name.
-        failed: Photos no face could be taken from, with the reason.
+        groups: Photo names, one group per person, largest group first.
+        crops: Face crop by photo name.
+        failed: Photos without a usable face, with the reason.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -141,10 +141,9 @@ def cluster(
     target_fmr: float | None = None,
     progress: Progress | None = None,
 ) -> Clustered:
-    """Sort photos of unknown people: one group a person, by the calibrated rule.
+    """Group photos of unknown people by person, using the calibrated threshold.
 
-    Two photos are linked when their verdict is "same person"; a photo joins a group when it is
-    like most of it, so that one false link does not join two people.
+    Groups are joined by their average score, so one false match does not merge two people.
     """
     faces: list[tuple[str, DetectedFace]] = []
     failed = []
@@ -168,7 +167,7 @@ def cluster(
 
 
 def _groups(vectors: np.ndarray, limit: float) -> list[list[int]]:
-    """Average linkage: the two groups that are most alike are joined until none reach the limit."""
+    """Average linkage: join the two most similar groups until no pair reaches the limit."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     if len(vectors) < 2:

@@ -1,6 +1,6 @@
-"""Micro-batching: crops of requests that arrive while the network is busy share its next run.
+"""Micro-batching: crops that arrive while the network is busy share its next run.
 
-Nobody waits for company: a run starts as soon as the network is free, with whatever is there.
+No request waits for a batch to fill: a run starts as soon as the network is free.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Embed = Callable[[Sequence[np.ndarray]], np.ndarray]
 
 
 class Batcher:
-    """Joins concurrent calls of ``embed`` into larger ones.
+    """Combines concurrent calls of ``embed`` into larger batches.
 
     Args:
-        embed: Crops to vectors, row by row.
-        most: Most crops in one run; a single call may bring more.
+        embed: Turns crops into vectors, row by row.
+        most: Most crops combined in one run; a single call may have more.
     """
 
     def __init__(self, embed: Embed, *, most: int = 32) -> None:
@@ -33,13 +33,13 @@ class Batcher:
         self._thread.start()
 
     def __call__(self, crops: Sequence[np.ndarray]) -> np.ndarray:
-        """Vectors of these crops; blocks until their run is done."""
+        """Return the vectors of these crops; blocks until their run is done."""
         answer: Future[np.ndarray] = Future()
         self._waiting.put((crops, answer))
         return answer.result()
 
     def close(self) -> None:
-        """End the thread after what is waiting now."""
+        """Finish the calls already waiting, then end the thread."""
         self._waiting.put(None)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""The half of the service that is about the gallery: enroll people and take care of them."""
+"""The service's gallery use-cases: enroll, list, review, change and erase people."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from model.errors import GalleryError, IndexUnavailable, UnknownPerson
 
 @dataclass(frozen=True)
 class PeopleService:
-    """Use-cases on people, for one principal.
+    """Gallery use-cases, for one principal.
 
     Attributes:
         context: Model, gallery and calibration, shared by all requests and threads.
-        keys: The credentials of this installation.
-        audit: Where enrolling, changing and erasing leave their lines.
-        principal: Who acts.
+        keys: The API keys of this installation.
+        audit: The audit log.
+        principal: The caller.
     """
 
     context: Context
@@ -49,18 +49,18 @@ class PeopleService:
         """Add photos to a new or known person.
 
         Args:
-            name: The person's name. Whoever has that name gets the photos; if nobody has, a new
-                person is made. May be None with ``person_id``.
-            photos: The photos; each is judged on its own.
-            consent: How the person agreed; kept with the person.
-            overrides: Reason by status (``conflict``, ``outlier``, ``poor_quality``) why such
-                photos are to be stored all the same.
+            name: The person's name. The photos go to the person with that name, or to a new
+                person if nobody has it. May be None with ``person_id``.
+            photos: The photos; each is checked on its own.
+            consent: How the person agreed; stored with the person.
+            overrides: Reason by status (``conflict``, ``outlier``, ``poor_quality``) for storing
+                such photos anyway.
             person_id: Add to this person, whatever the name.
-            new_person: Make a new person even if someone has that name.
+            new_person: Create a new person even if someone has that name.
 
         Raises:
             UnknownPerson: There is no person with that id.
-            GalleryError: Several people have that name, or it cannot be used.
+            GalleryError: Several people have that name, or the name is not valid.
         """
         self.principal.require("enroll")
         name = None if name is None else usable_name(name)
@@ -77,65 +77,65 @@ class PeopleService:
         return result
 
     def people(self, *, query: str = "", limit: int = 100, offset: int = 0) -> list[Person]:
-        """People of the gallery, oldest first; ``query`` keeps those whose name contains it."""
+        """List people, oldest first; ``query`` keeps those whose name contains it."""
         self.principal.require("read")
         return self.context.gallery.reader.people(limit=limit, offset=offset, query=query)
 
     def named(self, name: str) -> list[Person]:
-        """Everyone of this name, ignoring case and spacing, oldest first."""
+        """Return everyone with this name, ignoring case and spacing, oldest first."""
         self.principal.require("read")
         return self.context.gallery.reader.find_by_name(name)
 
     def count(self) -> int:
-        """How many people are in the gallery."""
+        """Return the number of people in the gallery."""
         self.principal.require("read")
         return self.context.gallery.reader.count()
 
     def person(self, person_id: str) -> Person:
-        """One person.
+        """Return one person.
 
         Raises:
-            UnknownPerson: There is none with that id; so below.
+            UnknownPerson: Nobody has that id. The methods below raise this too.
         """
         self.principal.require("read")
         return self.context.gallery.reader.get(person_id)
 
     def photos(self, person_id: str) -> list[StoredPhoto]:
-        """A person's photos, oldest first."""
+        """Return a person's photos, oldest first."""
         self.principal.require("read")
         return self.context.gallery.reader.photos(person_id)
 
     def thumbnail(self, photo_id: str) -> bytes | None:
-        """JPEG of a stored photo's crop, or None when thumbnails are not kept."""
+        """Return the JPEG of a stored photo's crop, or None if thumbnails are not kept."""
         self.principal.require("read")
         return self.context.gallery.reader.thumbnail(photo_id)
 
     def face_of(self, person_id: str) -> bytes | None:
-        """JPEG of a person's first photo, or None when thumbnails are not kept."""
+        """Return the JPEG of a person's first photo, or None if thumbnails are not kept."""
         photos = self.photos(person_id)
         return self.thumbnail(photos[0].id) if photos else None
 
     def alike(self, first: str, second: str) -> Likeness:
-        """How alike two entries of the gallery are.
+        """Compare two people of the gallery.
 
         Raises:
-            UnknownPerson: One of them is not there, or has no photo.
+            UnknownPerson: One of them does not exist or has no photo.
         """
         self.principal.require("read")
         return review_gallery.alike(self.context, first, second)
 
     def most_alike(self, person_id: str, most: int = 5) -> list[str]:
-        """Ids of the other people who look most like a person, likeliest first."""
+        """Return the ids of the other people most similar to a person, most similar first."""
         self.principal.require("read")
         return review_gallery.most_alike(self.context, person_id, most)
 
     def odd_photos(self, person_id: str) -> dict[str, float]:
-        """Photos of a person that are unlike the others, by id, with their score."""
+        """Return a person's photos that are unlike the others: median score by photo id."""
         self.principal.require("read")
         return review_gallery.odd_photos(self.context, person_id)
 
     def review(self, progress: Progress | None = None) -> Review:
-        """Possible duplicates and odd photos of the whole gallery, by the calibrated rule."""
+        """Find possible duplicates and odd photos in the gallery, by the calibrated thresholds."""
         self.principal.require("read")
         return review_gallery.review(self.context, progress)
 
@@ -147,7 +147,7 @@ class PeopleService:
         return renamed
 
     def merge(self, keep: str, absorb: str) -> Person:
-        """Two entries are one person: move the photos of ``absorb`` to ``keep``."""
+        """Merge two entries of the same person: move the photos of ``absorb`` to ``keep``."""
         self.principal.require("admin")
         if keep == absorb:
             raise GalleryError("A person cannot be merged with itself. Choose two entries.")
@@ -159,7 +159,7 @@ class PeopleService:
         """Erase one photo of a person.
 
         Raises:
-            UnknownPerson: There is no such person, or the photo is not theirs.
+            UnknownPerson: The person does not exist, or the photo is not theirs.
         """
         self.principal.require("admin")
         gallery = self.context.gallery
@@ -170,12 +170,12 @@ class PeopleService:
         )
 
     def forget(self, person_id: str) -> Erased:
-        """Erase a person: name, photos, vectors, thumbnails, and from the index."""
+        """Erase a person: name, photos, vectors, thumbnails and index entries."""
         self.principal.require("admin")
         return self._erased(self.context.gallery.forget(person_id), "forget", person=person_id)
 
     def _erased(self, erased: Erased, act: str, **about: str) -> Erased:
-        """Note it in the log, and erase it from the index even if the log cannot be written."""
+        """Write the audit log, and erase from the index even if that fails."""
         try:
             self._log(act, **about)
         finally:
@@ -196,11 +196,11 @@ class PeopleService:
     def import_(self, file: Path, *, existing: str = "error") -> int:
         """Add the people of an exported gallery; returns their number.
 
-        Their thumbnails come along only where thumbnails are kept.
+        Thumbnails are imported only if the settings keep thumbnails.
 
         Args:
-            file: What :meth:`export` wrote.
-            existing: ``error`` or ``skip``: what to do with people who are here already.
+            file: A file written by :meth:`export`.
+            existing: ``error`` or ``skip``: what to do with people who already exist.
         """
         self.principal.require("admin")
         number = self.context.gallery.import_(
@@ -210,7 +210,7 @@ class PeopleService:
         return number
 
     def allowed(self, scope: Scope) -> bool:
-        """Whether whoever acts may do what needs this scope."""
+        """Return whether the caller has this scope."""
         return self.principal.may(scope)
 
     def _log(self, what: str, **facts: Any) -> None:
@@ -218,10 +218,10 @@ class PeopleService:
 
 
 def usable_name(name: str) -> str:
-    """A name in the form it is kept.
+    """Return a name in the form the gallery stores.
 
     Raises:
-        GalleryError: It is empty, too long, or has control characters.
+        GalleryError: The name is empty, too long, or has control characters.
     """
     try:
         return types.usable_name(name)

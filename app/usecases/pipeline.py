@@ -1,4 +1,4 @@
-"""Photo -> faces ready to compare: decode, detect, align, assess, embed, each in its one place."""
+"""Turn a photo into faces ready to compare: decode, detect, align, assess, embed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from model.types import CROP_SIZE
 
 
 class FaceFinder:
-    """Photo to aligned, assessed faces. Safe to use from several threads.
+    """Turns a photo into aligned faces with a quality. Thread-safe.
 
     Args:
         detector: Finds faces.
@@ -30,14 +30,14 @@ class FaceFinder:
     def __init__(self, detector: Detector, settings: Settings) -> None:
         self.detector = detector
         self.settings = settings
-        # As many small photos at once as there are workers, or one of the largest.
+        # Room for one photo of the largest size, or several small ones.
         self._budget = PixelBudget(settings.max_pixels)
 
     def photo(self, data: bytes) -> Photo:
         """Decode a photo and find its faces.
 
         Raises:
-            BadImage: The bytes are no picture we accept.
+            BadImage: The bytes are not an accepted image.
         """
         with self._budget.hold(encoded_pixels(data)):
             image = load_image(
@@ -58,7 +58,7 @@ class FaceFinder:
 
 
 class Pipeline(FaceFinder):
-    """The model's parts in their order. Safe to use from several threads.
+    """Detection, alignment, quality and embedding in sequence. Thread-safe.
 
     Args:
         detector: Finds faces.
@@ -69,7 +69,7 @@ class Pipeline(FaceFinder):
     def __init__(self, detector: Detector, embedder: Embedder, settings: Settings) -> None:
         super().__init__(detector, settings)
         self.embedder = embedder
-        # The first run is slow; better now than in the first request.
+        # Warm up: the first run is slow, and no request should wait for it.
         self.dim = self.embedder.embed(np.zeros((1, CROP_SIZE, CROP_SIZE, 3), np.uint8)).shape[1]
 
         self._embed = self.embedder.embed
@@ -78,25 +78,25 @@ class Pipeline(FaceFinder):
             self._embed = self._batcher = Batcher(self.embedder.embed)
 
     def close(self) -> None:
-        """End background work and give the network's memory back."""
+        """End background work and free the network's memory."""
         if self._batcher is not None:
             self._batcher.close()
         self.embedder.close()
 
     def embed(self, faces: Sequence[DetectedFace]) -> np.ndarray:
-        """float32 unit vectors ``(N, D)`` of the faces, in one batch."""
+        """Return the float32 unit vectors ``(N, D)`` of the faces, from one batch."""
         if not faces:
             return np.empty((0, self.dim), np.float32)
         return self._embed([face.crop for face in faces])
 
 
 def meant_faces(photo: Photo, number: int | None, which: str) -> tuple[DetectedFace, ...]:
-    """The faces that may be meant: the candidates, or the one with the given number.
+    """Return the face with the given number, or all candidates without a number.
 
     Args:
         photo: The photo.
-        number: Counted from 1, largest first; None leaves the choice open.
-        which: What to call the photo in an error: "the first photo".
+        number: Counted from 1, largest first; None returns all candidates.
+        which: The photo's name in an error, such as "the first photo".
 
     Raises:
         NoFace: The photo has no face, or none with that number.
@@ -130,11 +130,11 @@ def require_face(photo: Photo, which: str) -> None:
 
 
 def only_face(photo: Photo, number: int | None, which: str) -> DetectedFace:
-    """The one face that is meant.
+    """Return the face with the given number, or the only candidate.
 
     Raises:
         NoFace: There is none.
-        SeveralFaces: There are several candidates and none was chosen.
+        SeveralFaces: There are several candidates and no number was given.
     """
     faces = meant_faces(photo, number, which)
     if len(faces) > 1:

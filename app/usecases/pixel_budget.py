@@ -1,4 +1,4 @@
-"""A bound on the pixels decoded at once, by all requests together."""
+"""A limit on the pixels that all requests together may decode at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 
 class PixelBudget:
-    """Lets photos in while their pixels fit, in the order they came; others wait.
+    """Admits photos in order of arrival while their pixels fit; the others wait.
 
-    Waiting ends: whoever holds pixels finishes, for the work on a photo is bounded.
+    No photo waits forever, because the work on each photo is bounded.
 
     Args:
-        pixels: Most pixels held at once. A photo of more than that is let in alone.
+        pixels: Most pixels held at once. A larger photo is admitted alone.
     """
 
     def __init__(self, pixels: int) -> None:
@@ -25,7 +25,7 @@ class PixelBudget:
 
     @contextmanager
     def hold(self, pixels: int) -> Iterator[None]:
-        """Hold so many pixels; waits until they fit."""
+        """Wait until this many pixels fit, then hold them."""
         wanted, ticket = min(pixels, self.pixels), object()
         with self._changed:
             self._waiting.append(ticket)

@@ -1,4 +1,4 @@
-"""Long work: how it tells how far it is, and how it is called off."""
+"""Progress and cancellation of long-running work."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable
 from model.errors import FaceError
 
 Progress = Callable[[str, int, int], None]
-"""Called with a stage in words, steps done and steps in all."""
+"""Called with the stage in words, steps done and total steps."""
 
 
 class Cancelled(FaceError):
-    """The work was called off."""
+    """The work was cancelled."""
 
     code = "cancelled"
 
 
 def stop_if_asked(cancel: threading.Event | None, words: str) -> None:
-    """End the work if its stop signal is set.
+    """Stop the work if ``cancel`` is set.
 
     Raises:
-        Cancelled: It is; the message is ``words``.
+        Cancelled: ``cancel`` is set; the message is ``words``.
     """
     if cancel is not None and cancel.is_set():
         raise Cancelled(words)

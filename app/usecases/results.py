@@ -1,4 +1,4 @@
-"""What the use-cases answer: frozen values that page, API and command line only show."""
+"""Result types of the use-cases: frozen values for the page, the API and the command line."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PhotoStatus = Literal[
     "bad_image",
     "too_large",
 ]
-"""What became of one photo of an enrollment; ``already`` only in batches: this very photo is
-stored for this person, as after an interrupted run."""
+"""Status of one photo in an enrollment. ``already`` occurs only in batches: the same photo is
+stored for this person, for example after an interrupted run."""
 
 OVERRIDABLE: tuple[PhotoStatus, ...] = ("conflict", "outlier", "poor_quality")
-"""What a person may accept anyway by giving a reason."""
+"""Statuses that a user may override by giving a reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +35,8 @@ class DetectedFace:
     Attributes:
         number: 1 for the largest face of the photo, 2 for the next, and so on.
         face: Box and landmarks in pixels of the upright photo.
-        crop: uint8 RGB array ``(112, 112, 3)``, what the network sees.
-        quality: How far it can be trusted, and why not.
+        crop: uint8 RGB array ``(112, 112, 3)``, the network's input.
+        quality: Quality score and the reasons for a low one.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Photo:
 
     Attributes:
         image: uint8 RGB array ``(H, W, 3)``, upright.
-        faces: Certain ones first, by falling area; may be empty.
+        faces: Confident detections first, then by area, largest first; may be empty.
     """
 
     image: np.ndarray
@@ -59,11 +59,11 @@ class Photo:
 
     @property
     def candidates(self) -> tuple[DetectedFace, ...]:
-        """The faces that could be the one meant, in the order of their numbers.
+        """The faces a user could mean, in the order of their numbers.
 
-        Small faces in the background and finds that may be no faces are not among them.
+        Excludes small faces in the background and uncertain detections.
         """
-        # Here, for it loads torch: what needs no model imports this module too.
+        # Imported here because it loads torch, and code without a model imports this module too.
         from model.faces.detect import candidates
 
         meant = candidates([each.face for each in self.faces], self.image.shape)
@@ -71,7 +71,7 @@ class Photo:
 
     @property
     def certain(self) -> tuple[DetectedFace, ...]:
-        """Every face that is certain to be one; without any, the candidates."""
+        """All confident detections; if there are none, the candidates."""
         return tuple(each for each in self.faces if each.face.certain) or self.candidates
 
 
@@ -86,16 +86,16 @@ class PairVerdict:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Two faces were compared.
+    """The comparison of two faces.
 
     Attributes:
-        verdict: The answer.
+        verdict: The decision and its error rates.
         face_a: The face compared in the first photo.
         face_b: The face compared in the second photo.
         photo_a: The first photo and all its faces.
         photo_b: The second photo and all its faces.
-        same_file: Whether both photos are one and the same picture.
-        seconds: Time it took.
+        same_file: Whether both photos are the same image.
+        seconds: Time taken, in seconds.
     """
 
     verdict: Verdict
@@ -109,13 +109,13 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class ChoiceNeeded:
-    """Several faces could be meant, so nobody was picked.
+    """A photo has several candidate faces, and the caller must choose.
 
     Attributes:
-        pairs: Every pair of faces that could be meant with its verdict, likeliest first.
+        pairs: Every pair of candidates with its verdict, highest score first.
         photo_a: The first photo and all its faces.
         photo_b: The second photo and all its faces.
-        seconds: Time it took.
+        seconds: Time taken, in seconds.
     """
 
     pairs: tuple[PairVerdict, ...]
@@ -125,17 +125,17 @@ class ChoiceNeeded:
 
 
 Verification = Compared | ChoiceNeeded
-"""Are the two photos of one person?"""
+"""The result of comparing two photos."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A photo on its way in.
+    """An uploaded photo.
 
     Attributes:
-        name: What the sender calls it; shown back, never used as a path.
+        name: The sender's name for it; shown to the user, never used as a path.
         data: The encoded file.
-        face: Which face is meant when there are several, counted from 1, largest first.
+        face: Number of the face to use, from 1, largest first; None if not chosen.
     """
 
     name: str
@@ -145,16 +145,16 @@ class Upload:
 
 @dataclass(frozen=True)
 class PhotoResult:
-    """What became of one photo of an enrollment.
+    """The result of one photo in an enrollment.
 
     Attributes:
         name: The photo's name as uploaded.
-        status: ``accepted`` or why not.
+        status: ``accepted``, or why not.
         message: The same as a sentence.
         photo_id: Its id in the gallery, when accepted.
         quality: Quality of its face, when one was chosen.
         details: Facts for programs: the conflicting person, faces found, override reason.
-        crop: uint8 ``(112, 112, 3)`` of the face that was refused, to show beside the reason.
+        crop: uint8 ``(112, 112, 3)`` crop of the refused face, to show beside the reason.
     """
 
     name: str
@@ -172,10 +172,10 @@ class PhotoResult:
 
 @dataclass(frozen=True)
 class Enrollment:
-    """What became of an enrollment.
+    """The result of an enrollment.
 
     Attributes:
-        person_id: The person the photos went to; None when none was accepted for a new name.
+        person_id: The person who got the photos; None if no photo of a new person was accepted.
         name: The person's name.
         created: Whether the person is new.
         photos: One result per photo, in the order given.
@@ -193,14 +193,14 @@ class Enrollment:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One person a face may be.
+    """A person who may match a face.
 
     Attributes:
         match: Person, score, best photo and margin to the next person.
-        false_match_chance: Chance that a stranger finds anyone in a gallery of this size at this
-            score or above, with its interval.
+        false_match_chance: Chance that a stranger matches anyone in a gallery of this size at
+            this score or above, with its confidence interval.
         known: Whether the score reaches the threshold for this gallery's size.
-        thumbnail: JPEG of the best photo's crop, when thumbnails are kept.
+        thumbnail: JPEG of the best photo's crop, if thumbnails are kept.
     """
 
     match: Match
@@ -211,11 +211,11 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class FaceSearch:
-    """Who one face of the photo is.
+    """The search result of one face.
 
     Attributes:
-        face: The face that was looked for.
-        candidates: Best first, those below the threshold included.
+        face: The face searched for.
+        candidates: Best match first, including those below the threshold.
     """
 
     face: DetectedFace
@@ -223,22 +223,22 @@ class FaceSearch:
 
     @property
     def known(self) -> bool:
-        """False when nobody in the gallery is like enough: "unknown"."""
+        """Whether any candidate reaches the threshold; otherwise the face is unknown."""
         return any(candidate.known for candidate in self.candidates)
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Who the faces of a photo are.
+    """The search result of a photo.
 
     Attributes:
         photo: The photo.
         faces: One result per face, largest first.
-        gallery_size: People searched among.
-        threshold: Score from which a face counts as known, for this gallery size and target.
-        target_fpir: Chance of any false match the threshold is held to.
-        supported: False when the calibration is too small to measure the target.
-        seconds: Time it took.
+        gallery_size: Number of people searched.
+        threshold: Lowest score of a known face, for this gallery size and target.
+        target_fpir: False-positive identification rate that the threshold aims at.
+        supported: False if the calibration is too small to measure the target.
+        seconds: Time taken, in seconds.
     """
 
     photo: Photo
@@ -273,8 +273,8 @@ class Evidence:
 
     Attributes:
         score: Cosine similarity of the untouched crops.
-        map_a: float32 ``(112, 112)``: how far the score falls when this region of the first crop
-            is greyed out; negative where the region speaks against the match.
+        map_a: float32 ``(112, 112)``: drop of the score when this region of the first crop is
+            greyed out; negative where the region counts against a match.
         map_b: The same for the second crop.
     """
 

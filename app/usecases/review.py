@@ -1,4 +1,4 @@
-"""Look over the gallery: entries that may be one person, photos that may be of somebody else."""
+"""Review the gallery: find entries that may be the same person, and photos of someone else."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from model.errors import UnknownPerson
 from model.types import Embedding, Verdict
 
 CHUNK = 500
-"""People looked at in one go."""
+"""People processed at a time."""
 
 MOST = 200
-"""Findings of each kind that are listed."""
+"""Most findings of each kind that are listed."""
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """Two entries of the gallery and how alike they are."""
+    """Two people of the gallery and the verdict on them."""
 
     first: Person
     second: Person
@@ -32,10 +32,10 @@ class Likeness:
 
 @dataclass(frozen=True)
 class OddPhoto:
-    """A photo that does not look like the others of its person.
+    """A photo unlike the other photos of its person.
 
     Attributes:
-        person: Whose record it is in.
+        person: The person it is stored for.
         photo_id: The photo.
         score: Median score against the person's other photos.
     """
@@ -47,17 +47,17 @@ class OddPhoto:
 
 @dataclass(frozen=True)
 class Review:
-    """What was found: likeliest duplicates first, oddest photos first."""
+    """The findings: most similar duplicates first, lowest-scoring photos first."""
 
     duplicates: tuple[Likeness, ...]
     odd: tuple[OddPhoto, ...]
 
 
 def alike(context: Context, first: str, second: str) -> Likeness:
-    """How alike two entries are, by the mean score of their photos.
+    """Compare two people by the mean score of their photos.
 
     Raises:
-        UnknownPerson: One of them is not there, or has no photo.
+        UnknownPerson: One of them does not exist or has no photo.
     """
     people = context.gallery.reader.get(first), context.gallery.reader.get(second)
     rows = [context.gallery.changes.vectors_of_people([each]).vectors for each in (first, second)]
@@ -68,7 +68,7 @@ def alike(context: Context, first: str, second: str) -> Likeness:
 
 
 def most_alike(context: Context, person_id: str, most: int) -> list[str]:
-    """Ids of the other people who look most like a person, likeliest first."""
+    """Return the ids of the other people most similar to a person, most similar first."""
     held = context.gallery.changes.vectors_of_people([person_id])
     if not len(held):
         return []
@@ -78,7 +78,7 @@ def most_alike(context: Context, person_id: str, most: int) -> list[str]:
 
 
 def odd_photos(context: Context, person_id: str) -> dict[str, float]:
-    """Photos of a person that are unlike the others, by id, with their median score."""
+    """Return a person's photos that are unlike the others: median score by photo id."""
     if context.calibration is None:
         return {}
     held = context.gallery.changes.vectors_of_people([person_id])
@@ -86,9 +86,9 @@ def odd_photos(context: Context, person_id: str) -> dict[str, float]:
 
 
 def review(context: Context, progress: Progress | None = None) -> Review:
-    """Look over the whole gallery by the calibrated rule.
+    """Review the whole gallery by the calibrated thresholds.
 
-    Two entries may be one person when one would be found in the place of the other by a search.
+    Two entries may be the same person if a search for one returns the other as known.
     """
     limit = _decide(context, 0.0).reject_below
     total = context.gallery.reader.count()
@@ -117,7 +117,7 @@ def review(context: Context, progress: Progress | None = None) -> Review:
 def _look_alikes(
     context: Context, people: list[Person], means: list[np.ndarray]
 ) -> dict[tuple[str, str], float]:
-    """Pairs of entries that a search takes for each other, with their score."""
+    """Return pairs of entries that match each other in a search, with their score."""
     calibration, target = context.need_calibration(), context.settings.target_fpir
     queries = [Embedding(mean, context.bundle.model_id) for mean in means]
     pairs = {}
@@ -131,7 +131,7 @@ def _look_alikes(
 
 
 def _mean(vectors: np.ndarray) -> np.ndarray:
-    """The unit vector in the middle of some, float32 ``(D,)``."""
+    """Return the normalized mean of unit vectors, float32 ``(D,)``."""
     mean = vectors.mean(axis=0)
     return (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
 
@@ -143,7 +143,7 @@ def _chunks(context: Context) -> Iterator[list[Person]]:
 
 
 def _odd(ids: np.ndarray, vectors: np.ndarray, limit: float) -> dict[str, float]:
-    """Photos whose median score against the others is below the limit."""
+    """Return the photos whose median score against the others is below the limit."""
     if len(ids) < 2:
         return {}
     scores = vectors @ vectors.T

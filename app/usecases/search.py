@@ -1,4 +1,4 @@
-"""Search: who are the faces of a photo, among everyone enrolled, or nobody?"""
+"""Search: identify the faces in a photo among everyone enrolled, or report them as unknown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model.types import Embedding, Match
 
 
 def embed(context: Context, image: bytes) -> tuple[Photo, np.ndarray]:
-    """The faces of a photo and their unit vectors."""
+    """Return the faces in a photo and their float32 unit vectors ``(N, D)``."""
     photo = context.pipeline.photo(image)
     require_face(photo, "the photo")
     return photo, context.pipeline.embed(photo.faces)
@@ -28,7 +28,7 @@ def search(
     target_fpir: float | None = None,
     face: int | None = None,
 ) -> Search:
-    """Look for the faces of a photo; see :meth:`app.service.FaceService.search`."""
+    """Identify the faces in a photo; see :meth:`app.service.FaceService.search`."""
     started = time.perf_counter()
     target = context.settings.target_fpir if target_fpir is None else target_fpir
     calibration = context.need_calibration()

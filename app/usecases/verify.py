@@ -1,4 +1,4 @@
-"""Are two photos of one person? One answer, or every pair when it is open who is meant."""
+"""Verify: do two photos show the same person? One verdict, or one per pair of candidate faces."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def verify(
 
 
 def _photo(context: Context, image: bytes, which: str) -> Photo:
-    """Decode a photo and find its faces; an error says which photo it is about."""
+    """Decode a photo and find its faces; errors name the photo."""
     try:
         return context.pipeline.photo(image)
     except BadImage as error:
@@ -75,7 +75,7 @@ def compare(
     target_fmr: float | None = None,
     prior: float | None = None,
 ) -> tuple[PairVerdict, ...]:
-    """Every face of one photo against every face of the other, likeliest first."""
+    """Compare every face of one photo with every face of the other, highest score first."""
     calibration = context.need_calibration()
     target = context.settings.target_fmr if target_fmr is None else target_fmr
     vectors = context.pipeline.embed([*faces_a, *faces_b])
@@ -129,7 +129,7 @@ def occlusion_map(
 
 
 def _covered(crop: np.ndarray, places: list[tuple[int, int]]) -> np.ndarray:
-    """A copy of the crop for each place, with that patch in the crop's mean colour."""
+    """Return one copy of the crop per place, with that patch filled with the mean colour."""
     covered = np.repeat(crop[None], len(places), axis=0)
     for picture, (top, left) in zip(covered, places, strict=True):
         picture[top : top + PATCH, left : left + PATCH] = crop.mean((0, 1)).astype(np.uint8)
@@ -137,7 +137,7 @@ def _covered(crop: np.ndarray, places: list[tuple[int, int]]) -> np.ndarray:
 
 
 def _spread(drops: np.ndarray, places: list[tuple[int, int]], shape: tuple[int, ...]) -> np.ndarray:
-    """Mean drop over the patches that cover each pixel."""
+    """Return, for each pixel, the mean drop over the patches that cover it."""
     total, count = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     for drop, (top, left) in zip(drops, places, strict=True):
         total[top : top + PATCH, left : left + PATCH] += drop
