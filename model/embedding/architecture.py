@@ -1,4 +1,4 @@
-"""What a network is made of, without the network."""
+"""The description of a network, without torch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a network is made of; stored in its bundle.
+    """The parts of a network; stored in its bundle.
 
     Attributes:
         trunk: ``resnet50``, ``resnet18``, ``mobilenet_v2``, or ``inception_resnet_v1`` for
             facenet-pytorch's network.
         pooling: ``avg``, ``avg_max`` or ``gem``.
         dim: Length of the embedding.
-        head_norm: Batch norm after the linear head, before the unit length.
+        head_norm: Whether a batch norm follows the linear head, before normalisation.
     """
 
     trunk: str = "resnet50"

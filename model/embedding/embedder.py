@@ -1,4 +1,4 @@
-"""Crops to unit vectors, in batches, on the best engine this machine has."""
+"""Embed crops as unit vectors, in batches, on the best engine of this machine."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ log = logging.getLogger(__name__)
 class Embedder:
     """Embeds aligned crops with one bundle.
 
-    The same crop gives the same vector whatever else is in the batch, and calls from several
-    threads may overlap.
+    A crop's vector does not depend on the rest of the batch. Thread-safe.
 
     Args:
         bundle: The model.
         engine: ``torch``, ``onnxruntime``, or ``auto`` for the faster one on the device.
-        device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best there is.
-        batch_size: Most images run at once, mirror images counted; bounds memory.
-        threads: Processors ONNX Runtime may use at once; all of them without.
+        device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best available.
+        batch_size: Most images per run, including mirror images; bounds memory.
+        threads: Most threads ONNX Runtime may use; None for all processors.
 
     Raises:
-        EngineUnavailable: The named engine or device is not on this machine. A named choice is
+        EngineUnavailable: The named engine or device is not available. An explicit choice is
             never replaced by another.
     """
 
@@ -53,11 +52,11 @@ class Embedder:
         return self.bundle.model_id
 
     def close(self) -> None:
-        """Give the network's memory back; nothing can be embedded afterwards."""
+        """Free the network's memory; the embedder cannot be used afterwards."""
         self._engine = None
 
     def embed(self, crops: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-        """uint8 crops ``(N, 112, 112, 3)`` to float32 unit vectors ``(N, D)``."""
+        """Embed uint8 crops ``(N, 112, 112, 3)`` as float32 unit vectors ``(N, D)``."""
         if len(crops) == 0:
             return np.empty((0, self.bundle.dim or 0), np.float32)
         step = max(1, self.batch_size // 2) if self.bundle.preprocessing.flip else self.batch_size
@@ -69,12 +68,12 @@ class Embedder:
         images = self.bundle.preprocessing(crops)
         if not self.bundle.preprocessing.flip:
             return _unit(self._engine(images))
-        # One run for both: it costs less than two.
+        # One run for both is faster than two.
         both = _unit(self._engine(np.concatenate([images, images[..., ::-1]])))
         return _unit(both[: len(images)] + both[len(images) :])
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
-    """Rows of length one, as float32; a row of zeros stays."""
+    """Normalise rows to unit length, as float32; rows of zeros stay zero."""
     vectors = np.asarray(vectors, np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=1e-12)

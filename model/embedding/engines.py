@@ -1,6 +1,6 @@
-"""What runs a network: torch or ONNX Runtime, on the best device this machine has.
+"""Inference engines: torch or ONNX Runtime, on the best device of this machine.
 
-torch is imported only where it runs the network, or makes a graph that a bundle lacks.
+torch is imported only to run a network or to export a graph that a bundle lacks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Engine(Protocol):
 
 
 class TorchEngine:
-    """The network in torch, batch norm folded, channels last."""
+    """Runs the network in torch, with batch norms folded and channels last."""
 
     name = "torch"
 
@@ -60,7 +60,7 @@ class TorchEngine:
 
 
 class OnnxEngine:
-    """The network in ONNX Runtime, in fp32, or in int8 where its bundle carries such a graph."""
+    """Runs the network in ONNX Runtime, in fp32, or in int8 if the bundle has an int8 graph."""
 
     def __init__(
         self, bundle: Bundle, device: str, threads: int | None, *, int8: bool = False
@@ -78,10 +78,11 @@ class OnnxEngine:
 
 
 def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engine:
-    """The asked-for engine on the asked-for device; ``auto`` is the fastest there is.
+    """Start an engine on a device; ``auto`` chooses the fastest available.
 
     Raises:
-        EngineUnavailable: The named engine or device is not on this machine.
+        EngineUnavailable: The named engine or device is not available.
+        ValueError: The engine or device is unknown.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}")
@@ -92,7 +93,7 @@ def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engi
     if device == "auto":
         device = _best_device()
     if engine == "auto":
-        # int8 only by name: it errs more often than a calibration of fp32 promises.
+        # int8 must be requested: it makes more errors than an fp32 calibration promises.
         engine = "onnxruntime" if device == "cpu" else "torch"
     if engine != "torch":
         return OnnxEngine(bundle, device, threads, int8=engine == "onnxruntime-int8")
@@ -117,7 +118,7 @@ def _start_imported(bundle: Bundle, engine: str, device: str, threads: int | Non
 
 
 def _best_device() -> str:
-    """The device torch would choose; without a GPU torch is not even imported."""
+    """Return the best device torch can use; without a GPU, torch is not imported."""
     if not _may_have_gpu() or importlib.util.find_spec("torch") is None:
         return "cpu"
     return next((device for device in ("cuda", "mps") if _has(device)), "cpu")

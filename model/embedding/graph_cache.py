@@ -1,4 +1,4 @@
-"""Graphs of bundles that carry none: made by torch once per model and kept in a cache."""
+"""A cache of ONNX graphs for bundles without one; torch exports each model once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from model.bundle import Bundle
 log = logging.getLogger(__name__)
 
 EXPORT_VERSION = 1
-"""Raise it with every change to the graphs that are made: cached ones are named by it."""
+"""Part of the cached file's name; increase it with every change to the export."""
 
 NO_CACHE = (OSError, RuntimeError)
-"""A folder that cannot be written, or a user without a home."""
+"""Errors when the folder is not writable or the user has no home."""
 
 
 def cache_dir() -> Path:
-    """Where derived files live: ``FACE_CACHE``, else a folder in the user's cache.
+    """Return the folder for derived files: ``FACE_CACHE``, else one in the user's cache.
 
-    Made for the owner only; one that is there already keeps the permissions it was given.
+    A new folder is readable by its owner only; an existing one keeps its permissions.
     """
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(os.environ.get("FACE_CACHE") or Path(home) / "face-verification")
@@ -32,7 +32,7 @@ def cache_dir() -> Path:
 
 
 def graph(bundle: Bundle) -> bytes:
-    """The graph of a network; made when missing in the cache or damaged there."""
+    """Return the graph of a bundle's network; export it if the cache lacks an intact copy."""
     name = f"{bundle.model_id}-{EXPORT_VERSION}.onnx"
     with contextlib.suppress(*NO_CACHE):
         if (kept := _kept(cache_dir() / name)) is not None:

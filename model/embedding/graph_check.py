@@ -1,7 +1,7 @@
-"""What an ONNX graph may hold: plain operators, and no weights from other files.
+"""Check an ONNX graph: only standard operators, and no weights from undeclared files.
 
-The file is read as protobuf's wire format, so that serving needs no ``onnx``. Every occurrence of
-a field counts, whichever of them a runtime would take.
+The file is parsed as protobuf wire format, so that serving needs no ``onnx``. Every occurrence of
+a field is checked, because runtimes may differ in which one they use.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from model.errors import BundleError
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-"""Operators that may run for ever; no face embedder needs them."""
+"""Operators that may never terminate; no face embedder needs them."""
 
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
 
-# Numbers of fields in onnx.proto.
+# Field numbers in onnx.proto.
 MODEL_GRAPH, MODEL_TRAINING, MODEL_FUNCTIONS = 7, 20, 25
 GRAPH_NODE, GRAPH_TENSOR, GRAPH_SPARSE = 1, 5, 15
 NODE_OPERATOR, NODE_ATTRIBUTE, NODE_DOMAIN = 4, 5, 7
@@ -29,16 +29,16 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 def check_graph(graph: bytes, *, beside: Collection[str] = ()) -> None:
-    """Refuse a graph that is not plain.
+    """Reject a graph that could run other code or read other files.
 
     Args:
         graph: The file's contents.
-        beside: Files in its folder from which weights may be read. Others are no part of the
-            model, and might be anyone's.
+        beside: Files in its folder from which weights may be read. Other files are not part of
+            the model and not trusted.
 
     Raises:
-        BundleError: It is no ONNX graph, has control flow, functions or operators of another
-            maker, or reads other files.
+        BundleError: The file is not an ONNX graph, has control flow, functions or non-standard
+            operators, or reads other files.
     """
     try:
         model = memoryview(graph)
@@ -94,7 +94,7 @@ def _texts(message: memoryview, number: int) -> set[str]:
 
 
 def _all(message: memoryview | int, *numbers: int) -> list[Any]:
-    """The values of some fields: memoryviews and ints; none where the message is a number."""
+    """Return all values of the given fields, memoryviews and ints; none if message is an int."""
     found, place = [], 0
     while not isinstance(message, int) and place < len(message):
         tag, place = _varint(message, place, most=5)

@@ -1,4 +1,4 @@
-"""The network: a torchvision trunk, pooling, a linear head, a unit vector."""
+"""The embedding network: a torchvision trunk, pooling, a linear head and normalisation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from model.errors import BundleError
 
 
 class ResNetTrunk(ResNet):
-    """A torchvision ResNet without its classifier, under torchvision's parameter names."""
+    """A torchvision ResNet without its classifier; keeps torchvision's parameter names."""
 
     def __init__(self, block: type[BasicBlock | Bottleneck], layers: list[int]) -> None:
         super().__init__(block, layers)
@@ -46,7 +46,7 @@ class MobileNetTrunk(MobileNetV2):
 
 
 class Mean(nn.Module):
-    """Average over all positions, whatever the input size."""
+    """Average over all positions, for any input size."""
 
     def forward(self, maps: Tensor) -> Tensor:
         return maps.mean((2, 3))
@@ -80,7 +80,7 @@ POOLINGS = {"avg": Mean, "avg_max": MeanMax, "gem": GeM}
 
 
 class EmbeddingNet(nn.Module):
-    """Images ``(B, 3, H, W)``, normalised, to unit vectors ``(B, dim)``.
+    """Embeds normalised images ``(B, 3, H, W)`` as unit vectors ``(B, dim)``.
 
     Example:
         >>> net = EmbeddingNet(Architecture(trunk="resnet18", dim=128)).eval()
@@ -109,7 +109,7 @@ class EmbeddingNet(nn.Module):
 
 
 class FacenetNet(nn.Module):
-    """facenet-pytorch's InceptionResnetV1 under the interface of :class:`EmbeddingNet`."""
+    """facenet-pytorch's InceptionResnetV1 with the interface of :class:`EmbeddingNet`."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -123,24 +123,24 @@ class FacenetNet(nn.Module):
 
 
 def build(architecture: Architecture) -> nn.Module:
-    """The network an architecture describes, with fresh weights."""
+    """Build the network of an architecture, with random weights."""
     if architecture.trunk == "inception_resnet_v1":
         return FacenetNet(architecture)
     return EmbeddingNet(architecture)
 
 
 def load_trunk(net: EmbeddingNet, path: Path) -> list[str]:
-    """Start the trunk from a file with torchvision's names, safetensors or ``.pth``.
+    """Initialise the trunk from a file with torchvision's names, safetensors or ``.pth``.
 
-    The file may cover only part of the trunk; what it does hold must fit exactly, but for a
-    classifier, which is left out.
+    The file may cover only part of the trunk. Its tensors must fit exactly, except for those of a
+    classifier, which are ignored.
 
     Returns:
-        The trunk's top-level blocks that started fresh, if only in part.
+        The trunk's top-level blocks that the file does not fully cover.
 
     Raises:
-        BundleError: The file holds no weights, or a tensor of it has no place in the trunk or the
-            wrong shape.
+        BundleError: The file holds no weights, or a tensor is not in the trunk or has the wrong
+            shape.
     """
     own = net.trunk.state_dict()
     given = {
@@ -157,19 +157,19 @@ def load_trunk(net: EmbeddingNet, path: Path) -> list[str]:
             f"{', '.join(strangers[:3])} and {max(0, len(strangers) - 3)} more have no place in it."
         )
     net.trunk.load_state_dict(given, strict=False)
-    # Counters of batches say nothing about the features, and older files lack them.
+    # Batch counters do not affect the features, and older files lack them.
     needed = {name for name in own if not name.endswith("num_batches_tracked")}
     return sorted({name.split(".")[0] for name in needed - given.keys()})
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
-    """Tensors by name; of a ``.pth`` no code is run."""
+    """Read tensors by name; never runs code from a ``.pth`` file."""
     try:
         if path.suffix != ".pth":
             return load_file(path)
         state = torch.load(path, weights_only=True, map_location="cpu")
     except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError) as error:
-        # Without the reason: PyTorch's advises to load the file unsafely.
+        # Omit PyTorch's message: it advises loading the file unsafely.
         raise BundleError(
             f"{path} cannot be read as a file of weights, safetensors or torchvision's .pth."
         ) from error
@@ -179,10 +179,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def load_imagenet(net: EmbeddingNet) -> None:
-    """Start the trunk from torchvision's ImageNet weights, downloading them if need be.
+    """Initialise the trunk from torchvision's ImageNet weights; download them if not cached.
 
     Raises:
-        BundleError: They are neither cached nor to be had; the message names the choices.
+        BundleError: The weights are not cached and cannot be downloaded; the message lists the
+            alternatives.
     """
     try:
         source = get_model(net.architecture.trunk, weights="DEFAULT")
@@ -197,7 +198,7 @@ def load_imagenet(net: EmbeddingNet) -> None:
 
 
 def fold_batch_norm(net: nn.Module) -> nn.Module:
-    """A copy for inference in which each batch norm is part of the layer before it."""
+    """Return an inference copy with each batch norm folded into the layer before it."""
     folded = copy.deepcopy(net).eval()
     for parent in list(folded.modules()):
         previous: tuple[str, nn.Module] | None = None

@@ -1,4 +1,4 @@
-"""ONNX graphs: make them from our networks, mend foreign ones, open them."""
+"""Export our networks to ONNX, and repair graphs made by other tools."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from model.embedding.network import fold_batch_norm
 from model.errors import BundleError
 
 STORED = {"F16": onnx.TensorProto.FLOAT16, "F32": onnx.TensorProto.FLOAT}
-"""Kinds of numbers in a file of weights, by safetensors' names."""
+"""Data types of stored weights, by their safetensors names."""
 
 
 def export(net: nn.Module, input_size: int) -> bytes:
-    """An ONNX graph of a network in inference form, with a free batch dimension."""
+    """Export a network for inference, with a dynamic batch dimension."""
     return _exported(fold_batch_norm(net).float(), input_size, TrainingMode.EVAL)
 
 
 def export_beside(net: nn.Module, input_size: int, weights: bytes, file: str) -> bytes:
-    """A graph without weights of its own: it reads them from the safetensors file beside it.
+    """Export a graph that reads its weights from the safetensors file in the same folder.
 
-    The runtime widens fp16 weights and folds batch norms when it opens the graph. So graph and
-    file hold the same numbers, and the graph is small.
+    The runtime widens fp16 weights and folds batch norms when it opens the graph. So the graph is
+    small and uses exactly the weights of the file.
 
     Args:
-        net: The network whose weights were saved; it is left as it is.
+        net: The network whose weights were saved; it is not changed.
         input_size: Side of its input in pixels.
-        weights: The file's contents.
-        file: Its name, in the folder of the graph.
+        weights: The contents of the safetensors file.
+        file: The file's name in the folder of the graph.
     """
     was_training = net.training
-    # Evaluation, but without the exporter's own folding: the weights must stay those of the file.
+    # Evaluation mode without the exporter's folding: the weights must stay those of the file.
     proto = onnx.load_from_string(_exported(net.eval(), input_size, TrainingMode.PRESERVE))
     net.train(was_training)
     length = int.from_bytes(weights[:8], "little")
@@ -88,13 +88,13 @@ def _exported(net: nn.Module, input_size: int, mode: TrainingMode) -> bytes:
 
 
 def mend(graph: bytes) -> bytes:
-    """A foreign graph with weights that are constants and a batch dimension that is free.
+    """Make the weights of an imported graph constants and its batch dimension dynamic.
 
-    Exporters of some years ago listed every weight as an input and fixed the batch to one;
-    runtimes then neither optimise the graph nor batch it.
+    Old exporters list every weight as an input and fix the batch size to one. Runtimes then
+    neither optimise the graph nor batch it.
 
     Raises:
-        BundleError: The bytes are no ONNX graph with one input and an output that have dimensions.
+        BundleError: This is not an ONNX graph with one input and an output that have dimensions.
     """
     check_graph(graph)
     try:
@@ -124,16 +124,16 @@ def mend(graph: bytes) -> bytes:
 
 
 def input_side(graph: bytes) -> int:
-    """The last dimension of a mended graph's input, in pixels; 0 where it is free."""
+    """Return the last dimension of a mended graph's input, in pixels; 0 if it is dynamic."""
     dimensions = onnx.load_from_string(graph).graph.input[0].type.tensor_type.shape.dim
     return dimensions[-1].dim_value
 
 
 def multiplied(graph: bytes, matrix: np.ndarray) -> bytes:
-    """A mended graph whose first output, vectors ``(batch, D)``, is multiplied by ``(D, D)``.
+    """Multiply a mended graph's first output, vectors ``(batch, D)``, by a ``(D, D)`` matrix.
 
     Raises:
-        BundleError: The graph cannot be added to.
+        BundleError: The graph cannot be extended.
     """
     proto = onnx.load_from_string(graph)
     output = proto.graph.output[0]
@@ -143,7 +143,7 @@ def multiplied(graph: bytes, matrix: np.ndarray) -> bytes:
     proto.graph.initializer.append(weights)
     proto.graph.node.append(onnx.helper.make_node("MatMul", [given, weights.name], [taken]))
     output.name = taken
-    # Older versions of the format want weights listed as inputs, which `mend` has undone.
+    # Older versions of the format require weights among the inputs; `mend` removed them.
     proto.ir_version = max(proto.ir_version, 4)
     try:
         onnx.checker.check_model(proto)

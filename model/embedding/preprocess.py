@@ -1,4 +1,4 @@
-"""Aligned crops to network input: the one definition that every engine and trainer shares."""
+"""Preprocessing of aligned crops, shared by every engine and trainer."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Preprocessing:
         return cls(**{**data, "mean": tuple(data["mean"]), "std": tuple(data["std"])})
 
     def __call__(self, crops: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-        """uint8 crops ``(N, H, W, 3)`` to float32 input ``(N, 3, size, size)``."""
+        """Convert uint8 crops ``(N, H, W, 3)`` to float32 input ``(N, 3, size, size)``."""
         pixels = np.asarray(crops)
         if pixels.ndim != 4 or pixels.shape[3] != 3 or pixels.dtype != np.uint8:
             raise ValueError(
@@ -68,7 +68,7 @@ class Preprocessing:
         return (images - mean) / std
 
     def normalise(self, images: Tensor) -> Tensor:
-        """Float images ``(N, 3, H, W)`` in 0..255 RGB to network units and channel order."""
+        """Convert float RGB images ``(N, 3, H, W)`` in 0..255 to network units and channels."""
         if self.channels == "BGR":
             images = images.flip(1)
         mean = images.new_tensor(self.mean).view(1, 3, 1, 1)
@@ -77,9 +77,9 @@ class Preprocessing:
 
 
 def resized(images: np.ndarray, size: int) -> np.ndarray:
-    """float32 images ``(N, C, H, W)`` to ``size`` x ``size``, bilinear and antialiased.
+    """Resize float32 images ``(N, C, H, W)`` to ``size`` x ``size``, bilinear and antialiased.
 
-    The same as :func:`model.embedding.tensors.resize`, without torch.
+    Equals :func:`model.embedding.tensors.resize`, without torch.
     """
     height, width = images.shape[-2:]
     if (height, width) == (size, size):
@@ -89,11 +89,11 @@ def resized(images: np.ndarray, size: int) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _weights(source: int, target: int) -> np.ndarray:
-    """float32 ``(target, source)``: how much each source pixel counts in each target pixel.
+    """Resampling weights, float32 ``(target, source)``, of each source pixel in each target pixel.
 
-    A triangle around the target pixel's centre, as wide as two pixels of the coarser of both.
+    A triangle filter around the target pixel's centre, two pixels of the coarser grid wide.
     """
-    # In single precision, as torch reckons: its rounding is part of what networks learnt from.
+    # Single precision, like torch: networks were trained on images with its rounding.
     step = np.float32(source) / np.float32(target)
     centres = step * (np.arange(target, dtype=np.float32) + np.float32(0.5))
     offset = np.arange(source, dtype=np.float32) - centres[:, None] + np.float32(0.5)

@@ -1,8 +1,8 @@
-"""int8 graphs: four times smaller and, on a CPU with the instructions for it, faster.
+"""Quantise networks to int8: four times smaller and, with int8 instructions, faster on CPUs.
 
-Weights are quantised per output channel, activations per tensor with ranges seen on real crops.
-Weights take 7 of the 8 bits: on processors with AVX2 and without VNNI the products of unsigned
-activations and signed weights would saturate otherwise, and a graph does not know where it runs.
+Weights are quantised per output channel, activations per tensor with ranges measured on real
+crops. Weights use 7 of the 8 bits: with 8, the products of unsigned activations and signed weights
+saturate on processors with AVX2 but not VNNI, and a graph may run on either.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 QUANTISED = ["Conv", "Gemm", "Add", "MaxPool"]
-"""Kinds of layers that run in int8; pooling over positions and the unit length stay in fp32."""
+"""Operators that run in int8; global pooling and normalisation stay in fp32."""
 
 BATCH = 16
 
@@ -29,14 +29,14 @@ BATCH = 16
 def quantise(
     net: nn.Module, preprocessing: Preprocessing, crops: np.ndarray, *, full_range: bool = False
 ) -> bytes:
-    """An int8 graph of a network.
+    """Export a network as an int8 graph.
 
     Args:
         net: The network.
-        preprocessing: The input it was trained with.
-        crops: uint8 ``(N, 112, 112, 3)``: aligned faces of people who are not reported on, some
-            hundreds; mirrored ones are added.
-        full_range: Use all 8 bits of weights, for graphs that only run where VNNI is.
+        preprocessing: The preprocessing it was trained with.
+        crops: uint8 ``(N, 112, 112, 3)``: a few hundred aligned faces of people outside the test
+            set; mirror images are added if ``preprocessing.flip``.
+        full_range: Use all 8 bits of the weights, for graphs that run only on CPUs with VNNI.
     """
     from onnxruntime.quantization import (
         CalibrationDataReader,

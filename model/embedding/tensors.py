@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def resize(images: Tensor, size: int) -> Tensor:
-    """Float images ``(N, C, H, W)`` to ``size`` x ``size``, bilinear and antialiased."""
+    """Resize float images ``(N, C, H, W)`` to ``size`` x ``size``, bilinear and antialiased."""
     if images.shape[-2:] == (size, size):
         return images
     return F.interpolate(images, (size, size), mode="bilinear", antialias=True)

@@ -1,1 +1,1 @@
-"""Photo to aligned, assessed faces."""
+"""Detect, align and assess the faces of a photo."""

@@ -1,4 +1,4 @@
-"""Five landmarks -> the canonical crop every embedding network is fed."""
+"""Align a face: from five landmarks to the crop that every embedding network takes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ TEMPLATE = np.array(
     ],
     dtype=np.float64,
 )
-"""Where the five landmarks of ``Face`` lie in a 112x112 crop (the ArcFace template), ``(5, 2)``."""
+"""The ArcFace template, ``(5, 2)``: positions of the landmarks of ``Face`` in a 112x112 crop."""
 
 TEMPLATE.flags.writeable = False
 
 
 def align(image: np.ndarray, landmarks: np.ndarray, size: int = CROP_SIZE) -> np.ndarray:
-    """Cut out a face so that its landmarks lie on ``TEMPLATE``.
+    """Crop a face so that its landmarks lie on ``TEMPLATE``.
 
     Parts of the crop outside the photo are black.
 
     Args:
         image: uint8 array ``(H, W, 3)``.
         landmarks: ``(5, 2)`` in pixels of ``image``, in the order of ``Face.landmarks``.
-        size: Side of the crop in pixels; the template grows with it.
+        size: Side of the crop in pixels; the template is scaled with it.
 
     Returns:
         uint8 array ``(size, size, 3)``.

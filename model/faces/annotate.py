@@ -1,4 +1,4 @@
-"""Faces drawn onto their picture: boxes, landmarks, numbers, reasons."""
+"""Draw detected faces onto a picture: boxes, landmarks, numbers and reason codes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def annotate(
 
     Args:
         image: uint8 array ``(H, W, 3)``.
-        faces: What was found in it.
-        qualities: What was said about each; without them nothing is said.
+        faces: The faces detected in ``image``.
+        qualities: One quality per face, or empty to draw no scores and reasons.
 
     Returns:
-        A copy of ``image`` with green boxes round faces nothing is wrong with, orange ones round
-        the others with their reason codes below.
+        A copy of ``image``. Faces without quality problems get green boxes; the others get orange
+        boxes with their reason codes below.
 
     Raises:
-        ValueError: There are qualities, but not one for each face.
+        ValueError: ``qualities`` is not empty and its length differs from that of ``faces``.
     """
     if qualities and len(qualities) != len(faces):
         raise ValueError(f"{len(faces)} faces but {len(qualities)} qualities were given.")
@@ -62,7 +62,7 @@ def _label(
     *,
     above: bool = False,
 ) -> None:
-    """Write lines on a filled plate at a corner of a box, moved into the picture if need be."""
+    """Write lines on a filled rectangle at a corner of a box, shifted to stay in the picture."""
     if not lines:
         return
     text = "\n".join(lines)

@@ -1,21 +1,21 @@
-"""Boxes ``(N, 4)`` of left, top, right, bottom: moved, squared, and the best among neighbours."""
+"""Operations on boxes ``(N, 4)`` (left, top, right, bottom): regress, square, suppress."""
 
 from __future__ import annotations
 
 import numpy as np
 
 BLOCK = 64
-"""Boxes that suppression holds against all others at once."""
+"""Number of boxes that suppression compares with all others at once."""
 
 
 def regress(boxes: np.ndarray, shifts: np.ndarray, plus: float) -> np.ndarray:
-    """Move the sides of boxes ``(N, 4)`` by shares ``(N, 4)`` of their width and height."""
+    """Move the sides of boxes ``(N, 4)`` by fractions ``(N, 4)`` of their width and height."""
     extent = np.tile(boxes[:, 2:4] - boxes[:, :2] + plus, 2)
     return boxes + shifts * extent
 
 
 def square(boxes: np.ndarray) -> np.ndarray:
-    """The squares around boxes ``(N, 4)``, with the same centres and the longer side."""
+    """Extend boxes ``(N, 4)`` to squares with the same centre and the longer side."""
     centre = (boxes[:, :2] + boxes[:, 2:4]) / 2
     half = (boxes[:, 2:4] - boxes[:, :2]).max(axis=1, keepdims=True) / 2
     return np.column_stack([centre - half, centre + half])
@@ -24,14 +24,13 @@ def square(boxes: np.ndarray) -> np.ndarray:
 def suppress(
     boxes: np.ndarray, scores: np.ndarray, overlap: float, *, by_smaller: bool = False
 ) -> np.ndarray:
-    """Non-maximum suppression: rows to keep, by falling score.
+    """Non-maximum suppression: return the rows to keep, highest score first.
 
     Args:
         boxes: ``(N, 4)``.
         scores: ``(N,)``.
-        overlap: A box that shares more than this with a better one goes: of their union, or of
-            the smaller one.
-        by_smaller: Take the share of the smaller box.
+        overlap: Drop a box whose overlap with a better one exceeds this, in ``[0, 1]``.
+        by_smaller: Measure overlap as a fraction of the smaller box instead of the union.
     """
     rest, kept = np.argsort(-scores, kind="stable"), []
     while len(rest):

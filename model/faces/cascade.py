@@ -1,14 +1,14 @@
-"""MTCNN's three networks in a cascade of our own: right at the picture's edge, and fast.
+"""A face detector from MTCNN's three networks: correct at the picture's edge, and fast.
 
-The networks and their weights are facenet-pytorch's, as ONNX graphs (``networks/``). What is done
-between them differs in three ways:
+The networks and their weights are facenet-pytorch's, as ONNX graphs (``networks/``). The steps
+between them differ from plain MTCNN in three ways:
 
-- Beyond the edge a picture is black. A candidate box that reaches over the edge is sampled there
-  like anywhere else. Plain MTCNN cuts such a box, stretches what is left to the network's square
-  and maps the landmarks back through the uncut box, which throws them out of the picture.
-- Crops are averages over exact areas, read from a summed-area table for all boxes at once.
-- The last network looks again at each face, turned upright and framed by its own landmarks, so
-  that the landmarks do not depend on which candidate box happened to find the face.
+- The picture is padded with black. A candidate box that crosses the edge is sampled like any
+  other. Plain MTCNN clips such a box, stretches the rest to the network's square and maps the
+  landmarks back through the unclipped box, which moves them out of the picture.
+- Crops are exact area averages, read from a summed-area table for all boxes at once.
+- The last network runs again on each face, turned upright and framed by its own landmarks. So the
+  landmarks do not depend on which candidate box found the face.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ from model.onnx_runtime import open_session
 NETWORKS = Path(__file__).parent / "networks"
 
 CELL, STRIDE = 12, 2
-"""Side of the square that the first network judges, and the step between two, in its pixels."""
+"""Input side and stride of the first network, in pixels."""
 
 PYRAMID_STEP = 0.709
-"""Each scale of the pyramid halves the area."""
+"""Scale factor between pyramid levels; each level has half the area of the one before."""
 
 THRESHOLDS = (0.6, 0.7, 0.7)
-"""Probability of a face that each of the three networks asks for."""
+"""Lowest face probability that each of the three networks accepts."""
 
 OVERLAPS = (0.5, 0.6, 0.5)
-"""Share of two boxes' union above which only the better goes on: within a scale of the first
-network, among its scales, after the second. Landmarks do not depend on the box that goes on."""
+"""Largest intersection over union in non-maximum suppression: within a scale of the first network,
+across its scales, and after the second. The landmarks do not depend on which box survives."""
 
 HALVED = 4
-"""The picture is halved before a scale this many times smaller is made of it."""
+"""Halve the picture first when a scale is at least this many times smaller."""
 
 MARGIN = 6
-"""Black pixels around each scale, half a cell: a face may be centred on the picture's edge."""
+"""Black padding in pixels around each scale, half a cell, so faces may be centred on the edge."""
 
 MOST_CANDIDATES = 600
-"""Candidates that reach the second network, most probable first; bounds time and memory."""
+"""Most candidates passed to the second network, best first; bounds time and memory."""
 
 UPRIGHT = np.array(
     [[15.3, 17.1], [32.7, 17.1], [24.0, 27.5], [15.9, 35.7], [32.1, 35.7]], dtype=np.float64
 )
-"""Landmarks of an upright face as the last network likes to see it, in its 48x48 crop."""
+"""Landmarks of an upright face in the 48x48 crop that suits the last network best."""
 
 ROUNDS, SETTLED = 3, 0.004
-"""How often a face is framed anew by its landmarks, at most, and the mean movement, as a share of
-the face's size, below which that ends."""
+"""Most refinement rounds per face, and the mean landmark movement, as a fraction of the face's
+size, below which refinement stops."""
 
 ON_A_FACE = 0.7
-"""A box that shares more than this of the smaller one's area with a face is of that face."""
+"""A box belongs to a face if they overlap by more than this fraction of the smaller area."""
 
 MOST_FACES = 200
-"""Faces of one picture that are looked at again, most probable first; bounds time."""
+"""Most faces refined per picture, most probable first; bounds time."""
 
 MIRRORED = [1, 0, 2, 4, 3]
 """Order of the landmarks in the mirror image."""
@@ -70,14 +70,14 @@ MIRRORED = [1, 0, 2, 4, 3]
 
 @dataclass(frozen=True, eq=False)
 class Find:
-    """What the cascade says of one face, in pixels of the picture it was given.
+    """One detected face, in pixels of the input picture.
 
     Attributes:
         box: float64 ``(4,)``: left, top, right, bottom.
         landmarks: float64 ``(5, 2)``.
         first: Probability of a face in the candidate box.
-        second: Probability of a face in the upright crop and its mirror image, their mean.
-        moved: How far framing it anew moved the landmarks, as a share of the face's size.
+        second: Mean probability of a face in the upright crop and its mirror image.
+        moved: How far refinement moved the landmarks, as a fraction of the face's size.
     """
 
     box: np.ndarray
@@ -88,7 +88,7 @@ class Find:
 
 
 class Cascade:
-    """Finds faces in one picture. Threads may share an instance."""
+    """Finds faces in one picture. Thread-safe."""
 
     def __init__(self) -> None:
         self._pnet, self._rnet, self._onet = (
@@ -103,16 +103,16 @@ class Cascade:
         max_face: float = np.inf,
         known: Sequence[Find] = (),
     ) -> list[Find]:
-        """All faces of a picture.
+        """Find the faces of a picture.
 
         Args:
             image: uint8 ``(H, W, 3)``, RGB.
-            min_face: Side in pixels of the smallest face looked for, 12 at least.
-            max_face: Side in pixels of the largest; for pictures whose large faces are known.
-            known: Faces found before in the same picture; what lies on one is not looked at again.
+            min_face: Side in pixels of the smallest face to find, at least 12.
+            max_face: Side in pixels of the largest; set it when the large faces are known.
+            known: Faces found before in the same picture; boxes on them are skipped.
 
         Returns:
-            Those that are not known, by falling probability.
+            The new faces, most probable first.
         """
         boxes = self._candidates(image, min_face, max_face)
         boxes = boxes[_apart(boxes, known)]
@@ -127,12 +127,12 @@ class Cascade:
         return [self._refine(image, *each) for *each, new in found if new]
 
     def _candidates(self, image: np.ndarray, min_face: float, max_face: float) -> np.ndarray:
-        """Boxes ``(N, 5)`` with their probability, from the first network at every scale."""
+        """Run the first network at every scale; return boxes and probabilities ``(N, 5)``."""
         height, width = image.shape[:2]
         picture = Image.fromarray(image)
         scale = CELL / min_face
         found = []
-        # With its margin a picture may be up to twice as small as a cell.
+        # The margin allows scales down to half a cell.
         while min(height, width) * scale >= CELL / 2 and CELL / scale <= max_face * 1.5:
             size = (max(1, round(width * scale)), max(1, round(height * scale)))
             if min(picture.size) >= HALVED * max(size):
@@ -145,7 +145,7 @@ class Cascade:
         return np.column_stack([square(regress(boxes[:, :4], boxes[:, 5:], 0)), boxes[:, 4]])
 
     def _first(self, small: np.ndarray, scale_x: float, scale_y: float) -> np.ndarray:
-        """Boxes of one scale ``(N, 9)``: box, probability, regression."""
+        """Run the first network at one scale; return ``(N, 9)``: box, probability, regression."""
         height, width = small.shape[:2]
         planes = np.zeros((1, 3, height + 2 * MARGIN, width + 2 * MARGIN), np.float32)
         planes[0, :, MARGIN:-MARGIN, MARGIN:-MARGIN] = small.transpose(2, 0, 1)
@@ -204,10 +204,10 @@ class Cascade:
 def _surroundings(
     image: np.ndarray, box: np.ndarray, size: float
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """The picture within one face's size of a face, averaged down to at most 96 pixels a face.
+    """Cut out a face with a margin of its own size, reduced to at most 96 pixels per face.
 
     Returns:
-        The pixels; their corner in the picture; how many of its pixels make one.
+        The pixels; their top left corner in the picture; the reduction factor.
     """
     shrink = max(1, int(size / 48))
     height, width = image.shape[:2]
@@ -220,7 +220,7 @@ def _surroundings(
 
 
 def _apart(boxes: np.ndarray, known: Sequence[Find]) -> np.ndarray:
-    """Which boxes ``(N, 4+)`` lie on no known face: by the share of the smaller of the two."""
+    """Mask of the boxes ``(N, 4+)`` that lie on no known face; see ``ON_A_FACE``."""
     apart = np.ones(len(boxes), bool)
     for face in known:
         low = np.maximum(boxes[:, :2], face.box[:2])
@@ -232,7 +232,7 @@ def _apart(boxes: np.ndarray, known: Sequence[Find]) -> np.ndarray:
 
 
 def _summed_area(image: np.ndarray) -> np.ndarray:
-    """``(H + 1, W + 1, 3)``: the sum of all pixels above and to the left."""
+    """Summed-area table ``(H + 1, W + 1, 3)``: sums of all pixels above and to the left."""
     height, width = image.shape[:2]
     table = np.zeros((height + 1, width + 1, 3), np.int64 if image.size > 2**24 else np.int32)
     np.cumsum(image, axis=0, dtype=table.dtype, out=table[1:, 1:])
@@ -241,7 +241,7 @@ def _summed_area(image: np.ndarray) -> np.ndarray:
 
 
 def _sample(table: np.ndarray, boxes: np.ndarray, size: int) -> np.ndarray:
-    """Boxes ``(N, 4+)`` averaged down to float32 ``(N, 3, size, size)``; black beyond the edge."""
+    """Resample boxes ``(N, 4+)`` to float32 ``(N, 3, size, size)``; black outside the picture."""
     height, width = table.shape[0] - 1, table.shape[1] - 1
     steps = np.linspace(0, 1, size + 1)
     corner, extent = boxes[:, :2] - 1, boxes[:, 2:4] - boxes[:, :2] + 1

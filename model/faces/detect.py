@@ -1,4 +1,4 @@
-"""Picture -> faces, and the named policies for choosing among several."""
+"""Detect the faces of a picture, and choose among several by a named policy."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ log = logging.getLogger(__name__)
 ChoicePolicy = Literal["largest_central", "all", "exactly_one"]
 
 MIN_FACE = 20
-"""Shorter side in pixels of the smallest face looked for, in the copy that is searched."""
+"""Shorter side in pixels of the smallest face to find, in the copy that is searched."""
 
 PASSES = ((500, 8), (500, 20), (1000, 50), (2000, 100))
-"""Looks at a picture, coarse to fine: longest side of the copy in pixels, and the smallest face as
-a fraction of that side."""
+"""Search passes, coarse to fine: the longest side of the copy in pixels, and how many times the
+smallest face fits into that side."""
 
 NEXT_SCALE = 1.5
-"""A pass over the same copy leaves out faces larger than the last pass' smallest over this: the
-cascade looks that much beyond what it is asked for."""
+"""A second pass over the same copy skips faces larger than the smallest of the pass before,
+divided by this: the cascade finds faces up to this factor beyond the sizes requested."""
 
 CERTAIN = 0.95
-"""Probability of a face that a certain one has, both as it was found and framed upright. Of the
-main faces of 673 people of LFW's development training list one in 500 has less."""
+"""Lowest face probability of a certain face, both as found and framed upright. Among the main
+faces of 673 people of LFW's development training list, one in 500 has less."""
 
 RIVAL = 0.4
-"""A certain face whose side is at least this share of the main one's could be the one meant. So a
-pass settles it when the smallest face it could find is no larger than this share of the largest."""
+"""A certain face competes with the main one if its side is at least this fraction of the main
+one's. So the search stops once it covers faces down to this fraction of the largest."""
 
 
 class Detector:
-    """The cascade on copies of bounded size, coarse ones first.
+    """Runs the cascade on copies of bounded size, coarse ones first.
 
-    Time grows with the pixels that are searched, and no network here looks at more than 48x48 of
-    a face. So a small copy is searched first, and finer ones only where they can change the
-    answer: nothing certain was found, or a rival of the main face (``RIVAL``) could have been
-    missed. A picture without a certain face is also tried turned by 90, 270 and 180 degrees.
+    Time grows with the number of pixels searched, and no network here uses more than 48x48 pixels
+    of a face. So a small copy is searched first, and finer ones only if they can change the
+    result: no certain face was found, or a rival of the main face (``RIVAL``) may be missing.
+    Without a certain face, the picture is also searched turned by 90, 270 and 180 degrees.
 
-    Instances hold no state between calls; any number of threads may share one.
+    Stateless between calls and thread-safe.
 
     Example:
         >>> faces = Detector().detect(load_image("team.jpg"))
@@ -57,18 +57,18 @@ class Detector:
         self._cascade = Cascade()
 
     def detect(self, image: np.ndarray, *, small_faces: bool = False) -> list[Face]:
-        """Find the faces of a picture, largest first.
+        """Find the faces of a picture.
 
         Args:
             image: uint8 RGB array ``(H, W, 3)``.
-            small_faces: Make every pass: for groups and crowds.
+            small_faces: Search the finest copy at once: for groups and crowds.
 
         Returns:
-            Faces in pixels of ``image``, certain ones first, by falling area. A box may reach over
-            the edge of the picture where the face does. Empty when there is no face.
+            Faces in pixels of ``image``: certain ones first, then by area, largest first. A box
+            may extend beyond the picture. Empty if there is no face.
 
         Raises:
-            ValueError: ``image`` is no uint8 ``(H, W, 3)`` array.
+            ValueError: ``image`` is not a uint8 ``(H, W, 3)`` array.
         """
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
             raise ValueError(f"image must be uint8 (H, W, 3), not {image.dtype} {image.shape}.")
@@ -86,7 +86,7 @@ class Detector:
         searched, coarser, copy = 0, np.inf, image
         passes = PASSES[-1:] if small_faces else PASSES
         for side, fraction in passes:
-            if min(side, longest) != searched:  # in a finer copy every face is looked at anew
+            if min(side, longest) != searched:  # a finer copy: search it from scratch
                 copy, finds, coarser = shrunk(image, side), [], np.inf
             smallest = max(MIN_FACE, max(copy.shape[:2]) / fraction)
             back = np.array(image.shape[1::-1]) / copy.shape[1::-1]
@@ -102,7 +102,7 @@ class Detector:
         return faces
 
     def _turned(self, image: np.ndarray) -> list[Face]:
-        """Certain faces of the picture turned by a quarter, three quarters or half."""
+        """Return the certain faces of the picture turned by 90, 270 or 180 degrees."""
         copy = shrunk(image, PASSES[0][0])
         back = np.array(image.shape[1::-1]) / copy.shape[1::-1]
         smallest = max(MIN_FACE, max(copy.shape[:2]) / PASSES[1][1])
@@ -118,7 +118,7 @@ class Detector:
 
 
 def shrunk(image: np.ndarray, side: int) -> np.ndarray:
-    """The picture with a longest side of ``side`` pixels, or itself if that is no larger."""
+    """Shrink a picture to a longest side of ``side`` pixels; smaller ones are returned as is."""
     height, width = image.shape[:2]
     shrink = side / max(height, width)
     if shrink >= 1:
@@ -140,7 +140,7 @@ def _face(find: Find, back: np.ndarray) -> Face:
 
 
 def _turn_back(find: Find, quarters: int, shape: Sequence[int]) -> Find:
-    """A face of ``np.rot90(picture, quarters)`` in the coordinates of the picture."""
+    """Map a face of ``np.rot90(picture, quarters)`` to the coordinates of the picture."""
     height, width = shape[:2]
     turn_point = {
         1: lambda x, y: (width - y, x),
@@ -154,9 +154,10 @@ def _turn_back(find: Find, quarters: int, shape: Sequence[int]) -> Find:
 
 
 def main_face(faces: Sequence[Face], image_shape: Sequence[int]) -> Face:
-    """The face with the greatest area, counted down to a quarter towards the picture's corners.
+    """Return the most prominent face: large and near the centre.
 
-    A certain face comes before any that is not.
+    A face's area is weighted from 1 at the centre down to 1/4 at the corners. Certain faces
+    precede all others.
     """
     centre = np.array([image_shape[1], image_shape[0]]) / 2
     half_diagonal = float(np.hypot(*centre))
@@ -170,10 +171,10 @@ def main_face(faces: Sequence[Face], image_shape: Sequence[int]) -> Face:
 
 
 def candidates(faces: Sequence[Face], image_shape: Sequence[int]) -> list[Face]:
-    """The faces that could be the one meant: the main one and its rivals.
+    """Return the main face and its rivals: the faces the user may mean.
 
-    A rival is certain and has at least ``RIVAL`` of the main face's side. All others are small
-    faces in the background or finds that may be no faces at all.
+    A rival is certain and its side is at least ``RIVAL`` of the main face's. The rest are small
+    background faces or doubtful detections.
     """
     if not faces:
         return []
@@ -189,10 +190,10 @@ def choose(faces: Sequence[Face], policy: ChoicePolicy, image_shape: Sequence[in
     """Apply a named policy to the faces of one picture.
 
     Args:
-        faces: What the detector found.
+        faces: The detected faces.
         policy: ``largest_central``: the main face. ``all``: every face, in the order given.
-            ``exactly_one``: the only candidate, or an error; faces in the background and
-            doubtful finds do not count.
+            ``exactly_one``: the only candidate, or an error; background faces and doubtful
+            detections do not count.
         image_shape: ``(height, width, ...)`` of the picture in pixels.
 
     Returns:
@@ -200,7 +201,7 @@ def choose(faces: Sequence[Face], policy: ChoicePolicy, image_shape: Sequence[in
 
     Raises:
         NoFace: ``faces`` is empty.
-        SeveralFaces: The policy is ``exactly_one`` and there are more.
+        SeveralFaces: The policy is ``exactly_one`` and there is more than one candidate.
         ValueError: The policy is unknown.
     """
     if policy not in get_args(ChoicePolicy):

@@ -6,10 +6,10 @@ import numpy as np
 
 
 def similarity(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Rotation, uniform scale and shift that bring ``source`` closest to ``target``.
+    """Fit the rotation, uniform scale and shift that map ``source`` closest to ``target``.
 
-    In the plane the least-squares solution (Umeyama 1991) has a closed form: written as
-    complex numbers the points obey ``target = a * source + b``, a linear regression.
+    In the plane the least-squares solution (Umeyama 1991) has a closed form. With points as
+    complex numbers it is the linear regression ``target = a * source + b``.
 
     Args:
         source: ``(N, 2)`` points, not all the same.

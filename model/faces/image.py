@@ -1,7 +1,7 @@
-"""The only decoder: anything that may be a photo becomes an upright RGB array, or BadImage.
+"""The only image decoder: returns an upright RGB array or raises BadImage.
 
-Pictures come from strangers. Size limits are checked on the header, before any pixel is
-decoded, and whatever Pillow raises or warns about leaves here as one sentence.
+Input is untrusted. Size limits are checked on the header, before any pixel is decoded, and every
+error or warning of Pillow becomes a one-sentence BadImage.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ MAX_BYTES = 64 * 1024 * 1024
 """Largest file decoded, in bytes."""
 
 MAX_PIXELS = 100_000_000
-"""Largest picture decoded, width times height: a 100-megapixel camera, 300 MB as RGB."""
+"""Largest picture decoded, width times height: 100 megapixels, 300 MB as RGB."""
 
 MAX_SIDE = 30_000
 """Longest side decoded, in pixels."""
 
 MAX_ASPECT = 100
-"""A picture is at most so many times as long as it is wide. A strip of one pixel's width costs far
-more memory than a photo of as many pixels, and shows no face."""
+"""Largest ratio of the longer to the shorter side. A strip one pixel wide takes far more memory
+than a photo with as many pixels, and shows no face."""
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "MPO", "PPM", "HEIF")
-"""Formats photos come in. Pillow reads many more; each is surface a hostile file could reach."""
+"""Formats accepted. Pillow reads many more, but each one adds attack surface."""
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif",
                       ".heic", ".heif", ".ppm"})  # fmt: skip
-"""How files of these formats end: which of a folder are photos."""
+"""File name suffixes of these formats; used to find the photos in a folder."""
 
 FORMAT_HINT = "Use JPEG, PNG, WebP, HEIC, AVIF or TIFF."
-"""What to tell someone whose file is of none of the formats."""
+"""Advice for files of an unsupported format."""
 
 pi_heif.register_heif_opener()
 
-# What Pillow warns about, load_image either repairs or refuses. Set once and for the process,
-# because warnings.catch_warnings is not safe between threads.
+# load_image repairs or rejects whatever Pillow warns about. Set once for the process, because
+# warnings.catch_warnings is not thread-safe.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 
 _SIXTEEN_BIT_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 
 UPRIGHT = 1
-"""EXIF's orientation of a picture that is to be shown as it is stored."""
+"""EXIF orientation of a picture that is stored upright."""
 
 ImageSource = bytes | bytearray | memoryview | str | os.PathLike | Image.Image | np.ndarray
 
@@ -60,21 +60,21 @@ def load_image(
 ) -> np.ndarray:
     """Decode a photo.
 
-    Orientation from EXIF is applied, transparency is laid on white, an animation gives its
-    first frame, 16-bit values are scaled to 8 bits.
+    Applies the EXIF orientation, composites transparency on white, takes the first frame of an
+    animation and scales 16-bit values to 8 bits.
 
     Args:
         source: The encoded file as bytes or path, a PIL image, or an array: ``(H, W)`` or
             ``(H, W, 1|3|4)``, uint8, uint16, bool or float in ``[0, 1]``.
-        max_bytes: Longer files are refused.
-        max_pixels: Larger pictures are refused, before decoding.
+        max_bytes: Larger files are rejected.
+        max_pixels: Larger pictures are rejected before decoding.
 
     Returns:
         uint8 array ``(H, W, 3)``, RGB, upright, C-contiguous and writable.
 
     Raises:
-        BadImage: The input is empty, no picture, damaged, or beyond a limit.
-        ValueError: ``source`` is of a type no picture comes in.
+        BadImage: The input is empty, not a picture, damaged, or beyond a limit.
+        ValueError: ``source`` has an unsupported type.
     """
     if isinstance(source, np.ndarray):
         return _from_array(source, max_pixels)
@@ -103,11 +103,11 @@ def load_image(
 
 
 def encoded_pixels(data: bytes) -> int:
-    """Width times height as a file's header has it; 0 for what is no picture."""
+    """Read width times height from a file's header; 0 if it is not a picture."""
     try:
         with Image.open(io.BytesIO(data), formats=_readable_formats()) as picture:
             return picture.width * picture.height
-    except Exception:  # load_image says what is wrong with it
+    except Exception:  # load_image reports what is wrong
         return 0
 
 
@@ -117,7 +117,7 @@ def _readable_formats() -> list[str]:
 
 
 def _encoded(source: object, max_bytes: int) -> tuple[bytes, str]:
-    """The file's bytes, within the limit, and what to call it in a message."""
+    """Return the file's bytes, within the limit, and its name for messages."""
     if isinstance(source, bytes | bytearray | memoryview):
         data, name = bytes(source), "The file"
     elif isinstance(source, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""Which way a head is turned, from five landmarks."""
+"""Estimate head pose from five landmarks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 
 class Pose(NamedTuple):
-    """Angles of a head in degrees, all zero for one that looks into the camera.
+    """Angles of a head in degrees; all zero when it faces the camera.
 
     Attributes:
         yaw: Positive when the nose points to the right of the picture.
         pitch: Positive when the nose points up.
-        roll: Positive when the head leans clockwise as the picture is seen.
+        roll: Positive when the head leans clockwise in the picture.
     """
 
     yaw: float
@@ -31,11 +31,11 @@ _HEAD = np.array(
         [15.4, 91.2, 3.6],
     ]
 )
-"""Landmarks of an average head in space, ``(5, 3)``: right, down, towards the camera.
+"""3D landmarks of an average head, ``(5, 3)``: right, down, towards the camera.
 
-Seen from the front it is the median of what the detector finds on 1,500 aligned photos of LFW,
-made symmetric. Depths are those of an average adult: the nose tip half an eye distance before
-the eyes, the corners of the mouth a tenth.
+The frontal coordinates are the median over 1,500 aligned photos of LFW, made symmetric. Depths are
+those of an average adult: the nose tip lies half an eye distance in front of the eyes, the corners
+of the mouth a tenth.
 """
 
 _HEAD -= _HEAD.mean(axis=0)
@@ -45,8 +45,8 @@ _HEAD.flags.writeable = False
 def pose(landmarks: np.ndarray) -> Pose:
     """Estimate yaw, pitch and roll.
 
-    The landmarks are fitted as an average head seen from afar (scaled orthographic projection).
-    People's noses differ and five points are few: read the angles as good to about ten degrees.
+    Fits an average head under scaled orthographic projection. Noses differ and five points are
+    few, so the angles are accurate to about ten degrees.
 
     Args:
         landmarks: ``(5, 2)`` in pixels, in the order of ``Face.landmarks``.
@@ -64,8 +64,8 @@ def pose(landmarks: np.ndarray) -> Pose:
     across, down = basis @ directions
     towards = np.cross(across, down)
     roll = math.atan2(down[0], across[0])
-    # Third column of the rotation: where the nose points (right, down, towards the camera),
-    # here with the roll undone, so that a leaning head is not taken for a turned one.
+    # Third column of the rotation: the direction of the nose (right, down, towards the camera).
+    # The roll is removed, so that a leaning head does not count as a turned one.
     to_right = across[2] * math.cos(roll) + down[2] * math.sin(roll)
     to_bottom = down[2] * math.cos(roll) - across[2] * math.sin(roll)
     yaw = math.atan2(to_right, towards[2])

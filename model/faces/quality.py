@@ -1,14 +1,13 @@
-"""A face -> how likely it is to be missed, and what is wrong with it.
+"""Face quality: a score that predicts misses, and the reasons for a low one.
 
-The score predicts errors. Each measure has a cost, learnt by ``python -m training quality`` on
-pairs of one person: how much it adds to the log-odds that such a pair is among the hardest. Costs
-never fall as a measure gets worse, those of one photo add up, and the score is ``exp(-cost)``: at
-0.5 the odds of a miss are twice those of a flawless photo. ``quality_costs.json`` holds the costs
-and what they were learnt on.
+Each measure has a cost: how much it adds to the log-odds that a same-person pair is among the
+hardest. ``python -m training quality`` learns the costs. They never fall as a measure gets worse.
+The costs of a photo add up, and the score is ``exp(-cost)``: at 0.5 the odds of a miss are twice
+those of a flawless photo. ``quality_costs.json`` holds the costs and names their training data.
 
-Reasons are advice and have limits of their own: where a cost is felt (sharpness, confidence), or
-where photos end that anything was measured on. A reason alone never makes a photo too poor; that
-is for the calibration to say, which measured how often photos of this score err.
+Reasons are advice with limits of their own: where the cost becomes noticeable (sharpness,
+confidence), or where the measured range of photos ends. A reason alone never makes a photo too
+poor. The calibration decides that, because it measured the error rates at each score.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from model.types import CROP_SIZE, Face, Quality, Reason
 
 _YY, _XX = np.mgrid[0:CROP_SIZE, 0:CROP_SIZE] + 0.5
 _FACE = ((_XX - 56) / 36) ** 2 + ((_YY - 64) / 46) ** 2 <= 1
-"""The part of an aligned crop that is face in nearly every picture: forehead to chin."""
+"""Mask of the part of an aligned crop that nearly always shows the face: forehead to chin."""
 
 _FACE_POINTS = np.column_stack([_XX[_FACE], _YY[_FACE]])
 
@@ -39,8 +38,8 @@ class Check:
     Attributes:
         code: Stable reason code.
         measure: Name of the measured value in ``Quality.measures``.
-        limit: Value past which the reason is given.
-        good: Value of a face nothing is wrong with; above ``limit`` when large values are good.
+        limit: Value beyond which the reason is given.
+        good: Value of a flawless face; above ``limit`` if large values are good.
         message: Sentence for people, with ``{value}`` and ``{limit}``.
     """
 
@@ -112,14 +111,14 @@ CHECKS = (
         "{limit:.1%} is needed. Use a clearer picture.",
     ),
 )
-"""Every reason this module can give, and when."""
+"""All reasons this module can give, with their limits."""
 
 
 def measure(image: np.ndarray, face: Face, crop: np.ndarray) -> dict[str, float]:
     """Measure a face, without judging it.
 
     Args:
-        image: uint8 array ``(H, W, 3)``, the picture ``face`` was found in.
+        image: uint8 array ``(H, W, 3)``, the picture that shows ``face``.
         face: The detected face.
         crop: uint8 array ``(112, 112, 3)``, the same face aligned.
 
@@ -131,8 +130,8 @@ def measure(image: np.ndarray, face: Face, crop: np.ndarray) -> dict[str, float]
         ``midtones``: brightness in ``[0, 1]`` that half of the face exceeds.
         ``yaw``, ``pitch``, ``roll``: degrees, see ``model.faces.pose``; ``turn``: degrees between
         the direction of the face and the camera.
-        ``outside``: share of the face that lies beyond the edge of the picture.
-        ``confidence``: the detector's.
+        ``outside``: fraction of the face outside the picture, in ``[0, 1]``.
+        ``confidence``: that of the detector, in ``[0, 1]``.
     """
     if crop.shape != (CROP_SIZE, CROP_SIZE, 3):
         raise ValueError(f"crop must be ({CROP_SIZE}, {CROP_SIZE}, 3), not {crop.shape}.")
@@ -141,7 +140,7 @@ def measure(image: np.ndarray, face: Face, crop: np.ndarray) -> dict[str, float]
     height, width = image.shape[:2]
     inside = ((points >= 0) & (points <= (width, height))).all(axis=1)
 
-    # Beyond the edge the crop is black: that must not pass for darkness or for detail.
+    # Outside the picture the crop is black; mask it, or it would count as darkness and detail.
     mask = np.zeros_like(_FACE)
     mask[_FACE] = inside
     luma = crop @ np.array([0.299, 0.587, 0.114]) / 255
@@ -172,12 +171,12 @@ def measure(image: np.ndarray, face: Face, crop: np.ndarray) -> dict[str, float]
 
 
 def assess(image: np.ndarray, face: Face, crop: np.ndarray) -> Quality:
-    """Measure a face and judge how far it can be trusted; see :func:`measure`, :func:`judge`."""
+    """Measure a face and score its quality; see :func:`measure` and :func:`judge`."""
     return judge(measure(image, face, crop))
 
 
 def judge(measures: dict[str, float]) -> Quality:
-    """Judge what :func:`measure` found: the score and, costliest first, the reasons."""
+    """Turn the result of :func:`measure` into a score and reasons, costliest first."""
     spent = costs(measures)
     failing = [check for check in CHECKS if check.fails(measures[check.measure])]
     reasons = tuple(
@@ -193,13 +192,13 @@ def judge(measures: dict[str, float]) -> Quality:
 
 
 def costs(measures: dict[str, float]) -> dict[str, float]:
-    """What each measure adds to the log-odds of a miss, by its name; 0 where nothing is wrong."""
+    """Return what each measure adds to the log-odds of a miss, by name; 0 for no problem."""
     return {name: _cost(measures[name], *points) for name, points in _points().items()}
 
 
 @cache
 def _points() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Values, ascending, and costs by measure."""
+    """Load the cost curve of each measure: ascending values and their costs."""
     text = files("model.faces").joinpath("quality_costs.json").read_text(encoding="utf-8")
     return {
         name: (np.array([value for value, _ in points]), np.array([cost for _, cost in points]))
@@ -208,7 +207,7 @@ def _points() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def _cost(value: float, values: np.ndarray, spent: np.ndarray) -> float:
-    """Read off the curve; past its bad end it goes on rising as steeply as it did on average."""
+    """Interpolate the cost curve; beyond its bad end, extrapolate with its mean slope."""
     beyond = values[0] - value if spent[0] > spent[-1] else value - values[-1]
     slope = abs(spent[0] - spent[-1]) / (values[-1] - values[0])
     return float(np.interp(value, values, spent)) + max(0.0, float(beyond)) * float(slope)

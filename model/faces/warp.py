@@ -1,7 +1,7 @@
-"""The only warp: a similarity transform of a picture, without aliasing.
+"""Warp a picture by a similarity transform, without aliasing.
 
-Coordinates are continuous: pixel ``i`` covers ``[i, i + 1)``. That is how the detector states
-landmarks and how Pillow warps, and it makes a crop independent of the photo's resolution.
+Coordinates are continuous: pixel ``i`` covers ``[i, i + 1)``. The detector's landmarks and Pillow
+use the same convention, and it makes a crop independent of the photo's resolution.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from PIL import Image
 
 
 def warp(image: np.ndarray, to_crop: np.ndarray, size: int) -> np.ndarray:
-    """Cut a square out of a picture; what lies beyond its edge is black.
+    """Warp a picture to a square crop; areas outside the picture are black.
 
     Args:
         image: uint8 array ``(H, W, 3)``.
-        to_crop: float64 array ``(2, 3)`` that takes points of the picture to points of the crop.
+        to_crop: float64 array ``(2, 3)`` that maps points of the picture to points of the crop.
         size: Side of the crop in pixels.
 
     Returns:
@@ -26,9 +26,9 @@ def warp(image: np.ndarray, to_crop: np.ndarray, size: int) -> np.ndarray:
     linear = np.linalg.inv(to_crop[:, :2])
     shift = -linear @ to_crop[:, 2]
 
-    # Shrinking aliases unless every source pixel is averaged in. Whole-number box reduction
-    # takes the photo to two to four pixels per crop pixel, then the warp samples a grid at
-    # least as fine as those pixels, and that grid is averaged down to the crop.
+    # Shrinking aliases unless every source pixel contributes. An integer box reduction leaves two
+    # to four pixels per crop pixel. The warp then samples a grid at least as fine as those pixels,
+    # and the grid is averaged down to the crop.
     step = math.sqrt(abs(np.linalg.det(linear)))
     reduce_by = max(1, int(step / 2))
     corners = np.array([[0, 0], [size, 0], [0, size], [size, size]]) @ linear.T + shift
