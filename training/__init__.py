@@ -1,1 +1,1 @@
-"""Images and labels to a model bundle."""
+"""Turn images and labels into a model bundle."""

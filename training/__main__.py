@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that shows defaults and suggests what was probably meant."""
+    """An argument parser that shows defaults and suggests the closest option on a typo."""
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
         action = super().add_argument(*names, **settings)

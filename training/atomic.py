@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def made_whole(path: Path) -> Iterator[Path]:
-    """Where to write what becomes ``path`` in the end; a failure or Ctrl-C leaves nothing behind.
+    """Yield a temporary path that is renamed to ``path`` on success and removed on failure.
 
-    The name holds the process: several may make the same file at once, and each leaves a whole one.
+    The temporary name contains the process id, so several processes may write the same file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.stem}.{os.getpid()}.partial{path.suffix}")

@@ -1,4 +1,4 @@
-"""Mistakes on the command line."""
+"""Command-line errors and argparse types."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from model.errors import FaceError
 STOPPED = (
     "\nstopped at step {step:,}; the same command with --resume goes on from the last checkpoint"
 )
-"""What a run says that was interrupted."""
+"""Message of an interrupted run."""
 
 
 class UsageError(FaceError, ValueError):
-    """A setting that cannot be used; the sentence names it and what is allowed."""
+    """An invalid setting; the message names it and the allowed values."""
 
     code = "usage_error"
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on, for argparse."""
+    """Argparse type: an integer of at least 1."""
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """A whole number from 0 on, for argparse."""
+    """Argparse type: an integer of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
     return int(text)

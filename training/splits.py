@@ -1,4 +1,4 @@
-"""Who is trained on, who decides when to stop, who is reported on. Every number names its split."""
+"""Train, validation and test splits. Every reported number names its split."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Split:
 
     Attributes:
         name: One of :data:`SPLITS`.
-        train: Rows to fit on.
-        val: Rows to choose by; same classes as ``train`` under ``paper``, other classes else.
-        test: Rows to report on, touched once.
-        note: How it was drawn, in a sentence.
+        train: Rows to train on.
+        val: Rows for model selection: the classes of ``train`` under ``paper``, else other classes.
+        test: Rows to report on; evaluated once.
+        note: One sentence on how the split was drawn.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Split:
     note: str
 
     def describe(self, table: Table) -> str:
-        """One line with the name, and pictures and classes of each part."""
+        """One line: the name, and the number of pictures and classes in each part."""
         parts = (
             f"{part} {len(rows):,} of {len(set(table.labels[rows])):,} classes"
             for part, rows in (("train", self.train), ("val", self.val), ("test", self.test))
@@ -42,10 +42,10 @@ class Split:
         return f"split {self.name}: {'; '.join(parts)} ({self.note})"
 
     def check_val(self, table: Table) -> None:
-        """See that ``val`` can be chosen by.
+        """Check that ``val`` can be used for model selection.
 
         Raises:
-            UsageError: It has no genuine or no impostor pairs, so that d' has no value.
+            UsageError: ``val`` has no genuine or no impostor pairs, so d' is undefined.
         """
         counts = np.unique(table.labels[self.val], return_counts=True)[1]
         missing = "impostor" if len(counts) < 2 else "genuine" if counts.max() < 2 else None
@@ -57,7 +57,7 @@ class Split:
 
 
 def split_name(description: str) -> str:
-    """The name of the split that :meth:`Split.describe` describes."""
+    """The split's name, read from the output of :meth:`Split.describe`."""
     return description.removeprefix("split ").partition(":")[0]
 
 
@@ -66,13 +66,14 @@ def split(table: Table, name: str, seed: int = 0) -> Split:
 
     Args:
         table: Any dataset.
-        name: ``paper``: classes shared by all parts, the makers' test part where there is one.
-            ``zero_shot``: first half of the classes / second half; the last tenth of the first
-            half chooses. ``identity_disjoint``: the makers' identity split where there is one,
-            else 80/20 of the classes at random; a tenth of the training classes chooses.
-            ``held_out``: the people ``distill`` holds out too, half to choose, half to test.
-            A tenth is two classes at least, unless fewer than two were left to train on.
-        seed: Fixes whatever is random.
+        name: ``paper``: all parts share the classes; test is the official one if there is one.
+            ``zero_shot``: trains on the first half of the classes, tests on the second; the last
+            tenth of the first half is ``val``. ``identity_disjoint``: the official identity split
+            if there is one, else a random 80/20 of the classes; a tenth of the training classes
+            is ``val``. ``held_out``: the people ``distill`` also holds out, half of them as
+            ``val``, half as ``test``. A tenth is at least two classes, unless that would leave
+            fewer than two to train on.
+        seed: Seed of all random choices.
     """
     if name not in SPLITS:
         raise ValueError(f"split is {name!r}; it must be one of {', '.join(SPLITS)}")
@@ -135,7 +136,7 @@ def _identity_disjoint(table: Table, rng: np.random.Generator) -> Split:
 
 
 def _held_out(table: Table) -> Split:
-    # A class whose pictures lie in two folders has two names: one of them decides for both.
+    # A class with pictures in two folders has two names: if either is held out, the class is.
     classes = np.unique(table.labels[[held_out(person) for person in table.people]])
     back = np.isin(table.labels, classes)
     if len(classes) < 4:
@@ -147,14 +148,14 @@ def _held_out(table: Table) -> Split:
 
 
 def _choosing(classes: int) -> int:
-    """How many of the training classes choose: a tenth, but one alone has no impostor pairs."""
+    """Number of validation classes: a tenth, but two if possible, as one has no impostor pairs."""
     return max(classes // 10, 2 if classes >= 4 else 1)
 
 
 def _share_of_each_class(
     labels: np.ndarray, rows: np.ndarray, share: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """A share of every class's rows, at least one where the class has three."""
+    """A random share of every class's rows; at least one if the class has three rows."""
     chosen = []
     for label in np.unique(labels[rows]):
         own = rows[labels[rows] == label]

@@ -1,4 +1,4 @@
-"""Losses: one line each. ``LOSSES[name](classes, dim, **options)`` is ready to train with."""
+"""Registry of losses. ``LOSSES[name](classes, dim, **options)`` builds one."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ CHOICES: dict[str, tuple[str, tuple[float, ...]]] = {
     "circle": ("m", (0.4, 0.25, 0.6)),
     "arcface": ("margin", (0.5, 0.2, 0.1)),
 }
-"""The option of each loss that a fair comparison chooses, its paper's value first."""
+"""The option of each loss that ``compare --choose`` tunes, and its values, the paper's first."""
 
 __all__ = ["CHOICES", "LOSSES", "CllrLoss", "DLoss", "MetricLoss", "PDLoss", "build"]
 
 
 def build(name: str, classes: int, dim: int, **options: Any) -> MetricLoss:
-    """A loss by name.
+    """Build a loss by name.
 
     Args:
         name: A key of :data:`LOSSES`.
         classes: Number of classes.
         dim: Length of the embeddings.
-        **options: The loss's own, such as ``temperature`` for ``pd``.
+        **options: Options of the loss, such as ``temperature`` for ``pd``.
 
     Raises:
-        UsageError: No such loss or option, or one of the wrong kind; the message names those
-            there are.
+        UsageError: Unknown loss or option, or an option of the wrong type; the message lists
+            those that exist.
     """
     if name not in LOSSES:
         raise UsageError(_unknown("loss", name, list(LOSSES)))

@@ -1,4 +1,4 @@
-"""What every loss looks like to the loop."""
+"""The interface between losses and the training loop."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 BLOCK = 1 << 16
-"""Proxies drawn at a time."""
+"""Number of proxies initialised at a time."""
 
 
 class MetricLoss(nn.Module, ABC):
-    """Embeddings and labels to one number, in float32 whatever autocast says.
+    """A scalar loss of embeddings and labels, always computed in float32, even under autocast.
 
     Attributes:
-        proxies: Learnable class vectors ``(C, D)``, or None for a loss without.
-        transposed: Whether they are kept as ``(D, C)``.
-        samples_per_class: Pictures per class a batch needs for the loss to have genuine pairs;
-            None when any batch will do.
-        progress: Share of the run that is done, 0 to 1; the loop sets it before each step.
-        group: Processes that share the proxies, or None.
+        proxies: Learnable class vectors ``(C, D)``, or None for a loss without proxies.
+        transposed: True if the proxies are stored as ``(D, C)``.
+        samples_per_class: Pictures per class that a batch needs to have genuine pairs; None if
+            the loss accepts any batch.
+        progress: Completed share of the run, 0 to 1; the loop sets it before each step.
+        group: Process group the proxies are sharded over, or None.
     """
 
     proxies: nn.Parameter | None
@@ -39,7 +39,7 @@ class MetricLoss(nn.Module, ABC):
         """Loss of a batch.
 
         Args:
-            embeddings: ``(B, D)``; only their direction counts.
+            embeddings: ``(B, D)``; only their direction matters.
             labels: int64 ``(B,)`` in ``0..C-1``.
 
         Returns:
@@ -54,9 +54,9 @@ class MetricLoss(nn.Module, ABC):
 
     @torch.no_grad()
     def start_from(self, means: Tensor) -> None:
-        """Set the proxies to the directions of class means ``(C, D)``, at their own mean length.
+        """Point the proxies along the class means ``(C, D)``; keep the proxies' mean length.
 
-        The length of a proxy decides how far a step turns it, so it is no part of the start.
+        The length is kept because it acts as a learning rate: it sets how far a step turns a proxy.
         """
         if self.proxies is None:
             raise ValueError(f"{type(self).__name__} has no proxies to start from class means")
@@ -65,12 +65,12 @@ class MetricLoss(nn.Module, ABC):
 
 
 class ProxyLoss(MetricLoss):
-    """A loss whose proxies may be divided among processes.
+    """A loss whose proxies may be sharded over processes.
 
     Args:
         classes: Number of classes, C.
         dim: Length of the embeddings, D.
-        shard: ``(rank, world, group)`` to hold only this process's part of the proxies. Every
+        shard: ``(rank, world, group)`` to hold only this process's shard of the proxies. Every
             process must then see the whole batch.
     """
 
@@ -85,9 +85,9 @@ class ProxyLoss(MetricLoss):
         self.proxies = kaiming_proxies(classes, dim, rows)
 
     def check_labels(self, labels: Tensor) -> None:
-        """See that every sample has a proxy.
+        """Raise ValueError unless every label has a proxy.
 
-        Chunks and shards only look for the labels of their own proxies, so none misses one.
+        A chunk or shard looks only for labels of its own proxies, so none would notice a bad one.
         """
         if ((labels < 0) | (labels >= self.classes)).any():
             raise ValueError(
@@ -96,7 +96,7 @@ class ProxyLoss(MetricLoss):
             )
 
     def own_proxies(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Row and column of every sample whose own proxy this process holds."""
+        """Rows and columns of the samples whose own proxy is in this process's shard."""
         column = labels - self.offset
         rows = torch.nonzero((column >= 0) & (column < len(self.proxies))).flatten()
         return rows, column[rows]
@@ -110,9 +110,9 @@ def kaiming_proxies(classes: int, dim: int, rows: range | None = None) -> nn.Par
     """Kaiming-uniform proxies ``(classes, dim)``, the paper's random initialisation.
 
     Args:
-        classes: How many are drawn.
+        classes: Number of proxies to draw.
         dim: Length of the embeddings.
-        rows: Which of them to keep, the very ones a single process would have; all without.
+        rows: Rows to keep, identical to those a single process would draw; all if None.
     """
     kept = range(classes) if rows is None else rows
     proxies = torch.empty(len(kept), dim)
@@ -126,12 +126,12 @@ def kaiming_proxies(classes: int, dim: int, rows: range | None = None) -> nn.Par
 
 
 def inverse_margin(margin: Tensor, floor: float) -> Tensor:
-    """``1 / margin``, continued below ``floor`` by its tangent, so that it always falls."""
+    """``1 / margin``; below ``floor`` its tangent, so that it decreases everywhere."""
     safe = margin.clamp(min=floor)
     return 1 / safe + (safe - margin) / floor**2
 
 
 def minus_log(margin: Tensor, floor: float) -> Tensor:
-    """``-log(margin)``, continued below ``floor`` by its tangent, so that it always falls."""
+    """``-log(margin)``; below ``floor`` its tangent, so that it decreases everywhere."""
     safe = margin.clamp(min=floor)
     return -safe.log() + (safe - margin) / floor

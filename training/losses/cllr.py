@@ -15,7 +15,7 @@ from training.losses.base import ProxyLoss
 from training.losses.cosines import proxy_cosines
 
 LOWEST = 1.0
-"""Smallest slope of a calibration: at 0, which random proxies ask for, nothing would be learnt."""
+"""Smallest slope of the calibration. Random proxies would fit 0, where the gradient vanishes."""
 
 STEPS, ENOUGH = 30, 1e-4
 
@@ -28,20 +28,20 @@ class CllrLoss(ProxyLoss):
               \overline{\log(1 + e^{z_{imp}})} \right], \quad z = t s + c + \log\frac{\pi}{1 - \pi}
 
     over the cosines of samples to their own proxy and to all others. :math:`t s + c` is the log
-    likelihood ratio of logistic regression, the calibration this product reports; the cost is 1
-    when the scores say nothing and 0 when they decide everything. The prior :math:`\pi` is an
-    operating point: the smaller it is, the more the highest impostors weigh.
+    likelihood ratio of logistic regression, the calibration this product reports. The cost is 1
+    for uninformative scores and 0 for perfectly separated ones. The prior :math:`\pi` is an
+    operating point: the smaller it is, the more the highest impostor scores weigh.
 
-    The fit is a minimum, so the gradient of the cost is that with :math:`t` and :math:`c` held
-    constant (the envelope theorem): nothing is differentiated through the fit. Without the cap on
-    :math:`t`, separable scores would have cost 0 and no gradient.
+    The fit is a minimum, so by the envelope theorem the gradient may treat :math:`t` and :math:`c`
+    as constants: there is no differentiation through the fit. Without the cap on :math:`t`,
+    separable scores would have cost 0 and no gradient.
 
     Args:
         classes: Number of classes, C.
         dim: Length of the embeddings, D.
-        prior: Share of genuine comparisons the cost is weighed for, above 0 and below 1.
-        cap: Largest slope of the calibration.
-        shard: ``(rank, world, group)`` to hold only this process's part of the proxies. Every
+        prior: Prior probability of a genuine comparison, above 0 and below 1.
+        cap: Largest slope of the calibration, above 1.
+        shard: ``(rank, world, group)`` to hold only this process's shard of the proxies. Every
             process must then see the whole batch.
 
     Example:
@@ -69,7 +69,7 @@ class CllrLoss(ProxyLoss):
         slope, shift = self.fit(cosines.detach(), own, weights)
         logits = cosines * slope + shift
         genuine = logits[own]
-        # Everyone as an impostor, less the genuine ones: no mask of the matrix's size.
+        # Sum over all scores, minus the genuine ones: avoids a (B, C) mask.
         everyone = F.softplus(logits).sum() - F.softplus(genuine).sum()
         cost = weights[0] * F.softplus(-genuine).sum() + weights[1] * everyone
         if self.group is not None:
@@ -81,12 +81,15 @@ class CllrLoss(ProxyLoss):
     def fit(
         self, cosines: Tensor, own: tuple[Tensor, Tensor], weights: tuple[float, float]
     ) -> tuple[float, float]:
-        """Slope and shift (the log odds of the prior included) of least cost, by Newton's method.
+        """Minimise the cost by Newton's method.
 
         Args:
             cosines: ``(B, C)``, or this process's columns.
-            own: Rows and columns of genuine ones among them.
-            weights: Of a genuine and of an impostor score.
+            own: Rows and columns of the genuine scores.
+            weights: Weights of a genuine and of an impostor score.
+
+        Returns:
+            Slope, and shift including the log odds of the prior.
         """
         log_odds = math.log(self.prior / (1 - self.prior))
         slope, shift = self.cap, log_odds - self.cap * float(self._mean(cosines, own))
@@ -97,7 +100,7 @@ class CllrLoss(ProxyLoss):
                 (slope >= self.cap and gradient[0] < 0) or (slope <= LOWEST and gradient[0] > 0)
             )
             step = _newton(gradient, hessian, free)
-            # Steps this long at most keep the cost falling, however far the start.
+            # Damped steps decrease the cost from any starting point.
             size = abs(step[0]) + abs(step[1])
             share = math.log1p(size) / size if size > 0 else 0.0
             slope = min(max(slope - share * step[0], LOWEST), self.cap)
@@ -107,7 +110,7 @@ class CllrLoss(ProxyLoss):
         return slope, shift
 
     def _mean(self, cosines: Tensor, own: tuple[Tensor, Tensor]) -> Tensor:
-        """Half-way between the mean genuine and the mean impostor cosine, a first guess."""
+        """Midpoint of the mean genuine and mean impostor cosine, as the initial guess."""
         sums = torch.stack([cosines[own].sum().double(), cosines.sum().double()])
         if self.group is not None:
             dist.all_reduce(sums, group=self.group)
@@ -144,7 +147,7 @@ class CllrLoss(ProxyLoss):
 
 
 def _newton(gradient: list[float], hessian: list[float], free: bool) -> tuple[float, float]:
-    """Newton's step of slope and shift; of the shift alone where the slope is at its bound."""
+    """Newton step of slope and shift, or of the shift alone if the slope is at its bound."""
     a, b, d = hessian
     d = max(d, 1e-12)
     if not free:
@@ -157,7 +160,7 @@ def _newton(gradient: list[float], hessian: list[float], free: bool) -> tuple[fl
 
 
 class _Sum(torch.autograd.Function):
-    """Sum over processes; each keeps the gradient of its own part."""
+    """Sum over processes; each process keeps the gradient of its own part."""
 
     @staticmethod
     def forward(ctx: Any, part: Tensor, group: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Cosine similarities to all proxies without a normalised copy of them."""
+"""Cosine similarities to all proxies, without a normalised copy of the proxies."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def proxy_cosines(
 ) -> Tensor:
     """Cosine of every embedding with every proxy, ``(B, C)`` float32.
 
-    The direct formula keeps unit proxies and their gradient, twice the size of the proxies. This
-    one walks over the proxies in chunks, forwards and backwards; beside the result it keeps one
-    chunk.
+    The direct formula stores unit proxies and their gradient, twice the memory of the proxies.
+    This one processes the proxies in chunks in both the forward and the backward pass. Besides
+    the result it stores one chunk.
 
     Args:
-        embeddings: ``(B, D)``, of any length but zero.
-        proxies: ``(C, D)``, or this process's rows of them.
-        chunk: Proxies per step; chosen from ``B`` and ``D`` when None.
+        embeddings: ``(B, D)``, of any nonzero length.
+        proxies: ``(C, D)``, or this process's rows.
+        chunk: Proxies per step; chosen from ``B`` and ``D`` if None.
         group: Process group the proxies are sharded over. Every process must pass the same
             embeddings, and gets their full gradient.
     """

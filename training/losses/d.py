@@ -18,13 +18,13 @@ class DLoss(MetricLoss):
     .. math:: \sqrt{(\sigma_g^2 + \sigma_i^2) / 2} \; / \; (|\mu_i - \mu_g| + \epsilon)
 
     over the cosine similarities of all genuine and impostor pairs in the batch. The paper's
-    absolute value rewards impostors that are *more* alike than genuine pairs; here the ratio goes
-    on along its tangent below a margin of 0.01, and is the paper's above.
+    absolute value rewards impostors that are *more* alike than genuine pairs. Here, the inverse
+    margin continues along its tangent below a margin of 0.01; above, it is the paper's.
 
-    A batch without genuine or without impostor pairs has loss 0 and no gradient.
+    A batch without genuine or without impostor pairs has loss 0 and zero gradient.
 
     Args:
-        samples_per_class: Pictures of a class in a batch.
+        samples_per_class: Pictures per class in a batch.
     """
 
     def __init__(self, *, samples_per_class: int = 4) -> None:
@@ -45,5 +45,5 @@ class DLoss(MetricLoss):
 
 
 def d_loss(classes: int, dim: int, *, samples_per_class: int = 4) -> DLoss:
-    """D-Loss under the signature of the others; it has no proxies."""
+    """D-Loss with the signature of the other losses; it has no proxies and ignores both sizes."""
     return DLoss(samples_per_class=samples_per_class)

@@ -1,4 +1,4 @@
-"""The baselines of pytorch-metric-learning, with the hyperparameters of their papers."""
+"""Baseline losses from pytorch-metric-learning, with the hyperparameters of their papers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from training.losses.base import MetricLoss, kaiming_proxies
 class LibraryLoss(MetricLoss):
     """A loss of pytorch-metric-learning, with a miner where its paper has one.
 
-    All proxies start Kaiming-uniform, as those of PD-Loss do. Under cosine similarity a proxy of
-    length n turns n times more slowly for the same step, and the library starts ProxyNCA's at
-    length ``sqrt(D)``, sixteen times those of PD-Loss at D = 512.
+    All proxies start Kaiming-uniform, like those of PD-Loss, so that all losses start at the same
+    proxy length. Under cosine similarity a proxy of length n turns n times more slowly for the
+    same step. The library starts ProxyNCA's at length ``sqrt(D)``, at D = 512 sixteen times
+    longer than PD-Loss's.
 
     Args:
         loss: The library's loss; its ``proxies`` or ``W`` become :attr:`proxies`.
-        miner: Optional miner of pairs.
-        samples_per_class: What the sampler must provide.
+        miner: Optional pair miner.
+        samples_per_class: Pictures per class that the sampler must provide.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class LibraryLoss(MetricLoss):
         super().__init__()
         self.loss, self.miner, self.samples_per_class = loss, miner, samples_per_class
         self.transposed = hasattr(loss, "W")
-        # The library's own parameter under our name: registering it twice would save it twice.
+        # Alias the library's parameter without registering it, or it would be saved twice.
         self.__dict__["proxies"] = getattr(loss, "W", getattr(loss, "proxies", None))
         if self.proxies is not None:
             shape = self.proxies.shape[::-1] if self.transposed else self.proxies.shape
@@ -47,9 +48,9 @@ class LibraryLoss(MetricLoss):
 def proxy_nca(classes: int, dim: int, *, scale: float = 9.0) -> LibraryLoss:
     """ProxyNCA (Movshovitz-Attias et al., 2017): squared distances of unit vectors.
 
-    The paper names no scale; common implementations give vectors length 3 (a factor 9 on squared
-    distances), so that is the default. The library's own is 1. The paper's Eq. 3 leaves a
-    sample's own proxy out of the denominator; the library keeps it in, as a softmax does.
+    The paper gives no scale. Common implementations use vectors of length 3, a factor of 9 on
+    squared distances, so 9 is the default; the library's is 1. The paper's Eq. 3 leaves a sample's
+    own proxy out of the denominator; the library keeps it in, as a softmax does.
     """
     return LibraryLoss(losses.ProxyNCALoss(classes, dim, softmax_scale=scale))
 

@@ -1,8 +1,8 @@
 """Mean and variance that can be computed in pieces, merged, and differentiated.
 
-The statistics of PD-Loss over all sample-proxy pairs are moments, so no ``B x C`` matrix has to
-exist: :func:`proxy_moments` walks over the proxies in chunks, twice (once for the value, once
-for the gradient), and keeps one chunk of similarities at a time.
+The statistics of PD-Loss over all sample-proxy pairs are moments, so the ``B x C`` matrix is never
+stored: :func:`proxy_moments` processes the proxies in chunks, once for the value and once for the
+gradient, and keeps one chunk of similarities at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 CHUNK_ELEMENTS = 1 << 22
-"""Upper bound of ``chunk x (B + D)``, the floats a chunk keeps alive: 16 MB in float32."""
+"""Upper bound of ``chunk x (B + D)``, the floats stored per chunk: 16 MB in float32."""
 
 TINY = 1e-12
 
@@ -27,7 +27,7 @@ class Moments:
 
     Attributes:
         count: float64 scalar tensor.
-        mean: float64 scalar tensor; 0 when nothing was counted.
+        mean: float64 scalar tensor; 0 if the count is 0.
         squares: float64 scalar tensor, the sum of squared deviations from the mean.
     """
 
@@ -45,7 +45,7 @@ class Moments:
         """Two-pass moments of a tensor.
 
         Args:
-            values: Any shape. With ``skip``, a matrix, and its memory is used as scratch.
+            values: Any shape. With ``skip``, a matrix that is overwritten.
             skip: Row and column indices of entries to leave out.
         """
         count = values.numel()
@@ -59,7 +59,7 @@ class Moments:
         if skip is not None:
             deviations[skip] = 0
         flat = deviations.flatten()
-        # What the first pass lost to rounding is the mean of the deviations.
+        # The mean of the deviations is the rounding error of the first pass.
         residual = flat.sum().double() / count
         squares = torch.dot(flat, flat).double() - count * residual**2
         total = torch.tensor(float(count), dtype=torch.float64, device=values.device)
@@ -79,7 +79,7 @@ class Moments:
 
     @property
     def variance(self) -> Tensor:
-        """Population variance: defined (0) for a single value and for none."""
+        """Population variance; 0 for one value or none."""
         return self.squares / self.count.clamp(min=1)
 
 
@@ -94,21 +94,21 @@ def proxy_moments(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Genuine cosine similarities, and mean and variance of the impostor ones.
 
-    Exact and differentiable with respect to embeddings and proxies. Extra memory is one chunk,
-    whatever the number of proxies.
+    Exact, and differentiable in embeddings and proxies. Extra memory is one chunk, however many
+    proxies there are.
 
     Args:
-        embeddings: ``(B, D)``, of any length but zero.
-        proxies: ``(C, D)``, or this process's rows of them.
-        labels: int64 ``(B,)``, the row of each sample's own proxy (over all processes); the
-            caller checks that there is one.
-        chunk: Proxies per step; chosen from ``B`` and ``D`` when None.
-        offset: Index of this process's first proxy, when they are sharded.
+        embeddings: ``(B, D)``, of any nonzero length.
+        proxies: ``(C, D)``, or this process's rows.
+        labels: int64 ``(B,)``, the row of each sample's own proxy over all processes; the caller
+            checks that it exists.
+        chunk: Proxies per step; chosen from ``B`` and ``D`` if None.
+        offset: Index of this process's first proxy, if they are sharded.
         group: Process group the proxies are sharded over. Every process must pass the same
             embeddings and labels, and gets the full gradient of the embeddings.
 
     Returns:
-        ``(B,)``, scalar, scalar, in float32. Without impostors their mean and variance are 0.
+        ``(B,)``, scalar, scalar, in float32. Mean and variance are 0 without impostors.
     """
     return _ProxyMoments.apply(embeddings, proxies, labels, chunk, offset, group)
 
@@ -172,9 +172,10 @@ class _ProxyMoments(torch.autograd.Function):
 
 
 def _own(labels: Tensor, start: int, size: int, whole: int) -> tuple[Tensor, Tensor]:
-    """Row and column of each sample's own proxy within the chunk, where it is there.
+    """Rows of the samples whose own proxy is in the chunk, and its columns there.
 
-    ``whole`` is the number of all proxies, 0 when they are sharded: a chunk of all holds all.
+    ``whole`` is the number of all proxies, or 0 if they are sharded. If one chunk holds them all,
+    no search is needed.
     """
     if start == 0 and size == whole:
         return torch.arange(len(labels), device=labels.device), labels

@@ -22,18 +22,17 @@ class PDLoss(ProxyLoss):
 
     over the scaled cosine similarities of samples to their own proxy and to all others.
 
-    The first logarithm does not exist when the genuine mean is below the impostor mean, which
-    random proxies give in every second batch. Below a margin of 0.01 in cosine, the term goes on
-    along its tangent: above, it is the paper's to the last bit; below, it has a finite gradient
-    that always raises the margin.
+    The first logarithm is undefined if the genuine mean is below the impostor mean. With random
+    proxies that happens in every second batch. Below a margin of 0.01 in cosine, the term continues
+    along its tangent, with a finite gradient that always raises the margin. Above, it is exactly
+    the paper's.
 
-    Temperature divides means and standard deviations alike, so it cancels: as
-    :math:`\epsilon` goes to 0 value and gradient do not depend on it, and with the paper's
-    :math:`10^{-6}` it only scales how soon :math:`\epsilon_2` is felt
-    (:math:`\epsilon_2 \tau^2` in units of cosine). For the same reason the loss does not ask for
-    large similarities, only for equal ones: whatever part of an embedding lies outside the span of
-    the proxies it does not see. An ``epsilon`` of about the variance of the similarities, such as
-    0.01, makes it see that part.
+    Temperature divides means and standard deviations alike, so it cancels: as :math:`\epsilon` goes
+    to 0, value and gradient do not depend on it. With the paper's :math:`10^{-6}` it only scales
+    :math:`\epsilon_2` (:math:`\epsilon_2 \tau^2` in units of cosine). For the same reason the loss
+    does not reward large similarities, only equal ones: it ignores the part of an embedding outside
+    the span of the proxies. An ``epsilon`` of about the variance of the similarities, such as 0.01,
+    makes it take that part into account.
 
     Args:
         classes: Number of classes, C.
@@ -41,9 +40,9 @@ class PDLoss(ProxyLoss):
         temperature: Divides the similarities.
         log: False gives the ratio itself, ``sqrt(variances) / margin`` (the ablation).
         epsilon: Both stabilisers of Eq. 6; positive, as equal similarities have variance 0.
-        last_epsilon: Not in the paper: what ``epsilon`` becomes by the end of the run, falling or
-            rising by an equal factor each step. The same all along without.
-        shard: ``(rank, world, group)`` to hold only this process's part of the proxies. Every
+        last_epsilon: Value of ``epsilon`` at the end of the run, reached geometrically (not in
+            the paper); constant if None.
+        shard: ``(rank, world, group)`` to hold only this process's shard of the proxies. Every
             process must then see the whole batch.
 
     Example:
@@ -82,7 +81,7 @@ class PDLoss(ProxyLoss):
         return spread.sqrt() * inverse_margin(margin, FLOOR * scale)
 
     def statistics(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Margin of the means and sum of the variances in units of cosine; never holds them all."""
+        """Margin of the means and sum of the variances, of cosines; computed in chunks."""
         genuine, mean, impostor = proxy_moments(
             embeddings, self.proxies, labels, offset=self.offset, group=self.group
         )

@@ -1,1 +1,1 @@
-"""What was measured, to look at: plots, pages, the model card."""
+"""Reports: plots, HTML pages and the model card."""

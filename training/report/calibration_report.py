@@ -1,4 +1,4 @@
-"""A calibration as one HTML file: figures, plots and, locally, the pairs it gets most wrong."""
+"""Calibration report as one HTML file: tables, plots and, optionally, the worst pairs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from training.report.html_page import Page
 
 
 class Pictures(NamedTuple):
-    """Photos to show beside the figures.
+    """Photos of the worst pairs.
 
     Attributes:
         crops: Aligned faces, uint8 ``(N, 112, 112, 3)``.
-        names: Person and file of each.
-        alike: The worst false matches among them.
-        unlike: The worst false non-matches.
+        names: Person and file of each crop.
+        alike: The worst false matches (impostor pairs with the highest scores).
+        unlike: The worst false non-matches (genuine pairs with the lowest scores).
     """
 
     crops: np.ndarray
@@ -43,9 +43,9 @@ def write_report(
 
     Args:
         path: The HTML file.
-        calibration: What to show.
+        calibration: The calibration to show.
         name: Name of the model.
-        pictures: The pairs it gets most wrong; they are embedded in the file.
+        pictures: Photos of the worst pairs, embedded in the file; None for none.
     """
     page = Page(f"Calibration of {name}", f"{calibration.protocol}.")
     _overview(page, calibration)
@@ -197,7 +197,7 @@ def _worst(page: Page, pictures: Pictures) -> None:
 
 
 def _supported(calibration: Calibration) -> list[Threshold]:
-    """Targets from 1 in 100 down that the calibration can measure."""
+    """Supported targets with an FMR of at most 1 in 100."""
     return [t for t in calibration.targets if t.supported and t.target_fmr <= 0.01]
 
 

@@ -1,4 +1,4 @@
-"""The model card: what a bundle is, what it was measured to do, and where it errs."""
+"""The model card: what a bundle is, its measured error rates, and where it errs more."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _ANSWER_TARGETS = (1e-2, 1e-3, 1e-4)
 
 @dataclass(frozen=True)
 class Figures:
-    """Everything measured on people the model never saw.
+    """All measurements on people the model never saw.
 
     Attributes:
-        unseen: :func:`training.measure.metrics.evaluate` on LFW's DevTest people, all pairs.
+        unseen: :func:`training.measure.metrics.evaluate` on all pairs of LFW DevTest.
         view2_accuracy: Mean over the ten folds of LFW View 2.
-        view2_standard_error: Its standard error over the folds.
+        view2_standard_error: Standard error of that mean over the folds.
         view2_lost: Pairs in which a face was not found; they count as different.
-        promises: The calibration's thresholds on the DevTest people.
-        weakness_target: Target false-match rate whose threshold the slices are measured at.
-        weaknesses: Rates on the DevTest people by what is measured of the photos.
-        groups: False matches between strangers inside and across groups of UTKFace, or None.
-        folders: The same of photos in a folder for each group, or None.
-        collections: The calibration's thresholds on held-out people of other collections.
-        compared: ``results.json`` of the runs of ``fit`` this model was chosen among, or none.
-        compared_alike: Whether these runs say that they have all but loss and seed in common.
+        promises: The calibration's thresholds checked on the DevTest people.
+        weakness_target: Target FMR whose threshold is used for ``weaknesses``.
+        weaknesses: Rates on the DevTest people, sliced by photo quality measures.
+        groups: False matches between strangers within and across UTKFace groups, or None.
+        folders: The same for photos with one folder per group, or None.
+        collections: The calibration's thresholds checked on held-out people of other collections.
+        compared: ``results.json`` of the ``fit`` runs this model was chosen from; may be empty.
+        compared_alike: True if these runs record that only loss and seed differ.
     """
 
     unseen: Mapping[str, Any]
@@ -60,7 +60,7 @@ class Figures:
 def write_card(
     bundle: Bundle, calibration: Calibration, figures: Figures, facts: Mapping[str, Any]
 ) -> str:
-    """The card in Markdown; every figure in it comes from ``figures`` or ``calibration``."""
+    """The card in Markdown; every number in it comes from ``figures`` or ``calibration``."""
     size = bundle.preprocessing.input_size
     mirror = ", averaged with its mirror image" if bundle.preprocessing.flip else ""
     parts = [
@@ -259,7 +259,7 @@ def _compared(runs: tuple[Mapping[str, Any], ...], alike: bool) -> list[str]:
 
 
 def _misses(metrics: Mapping[str, Any]) -> dict[str, str]:
-    """The miss rates among the figures, with the titles of their columns."""
+    """Keys of the FNMR metrics and their column titles."""
     return {key: key.replace("fnmr@", "FNMR at FMR ") for key in metrics if "fnmr@" in key}
 
 

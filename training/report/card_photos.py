@@ -1,4 +1,4 @@
-"""Parts of a card about other photos than LFW's own: spoiled copies, and other collections."""
+"""Card sections on photos beyond the original LFW: degraded copies and other collections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from training.report.markdown import percent, rate_in_words, table
 
 
 def kinds_section(calibration: Calibration) -> list[str]:
-    """What is answered about photos of each kind; nothing for a calibration without copies."""
+    """Error rates for each kind of photo; empty if the calibration has no kinds."""
     if not calibration.kinds:
         return []
     rows = [
@@ -36,7 +36,7 @@ def kinds_section(calibration: Calibration) -> list[str]:
 
 
 def collections_section(collections: Mapping[str, tuple[PromiseCheck, ...]]) -> list[str]:
-    """The same thresholds on other collections; nothing without any."""
+    """The same thresholds on other collections; empty if there are none."""
     if not collections:
         return []
     rows = [

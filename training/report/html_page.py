@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: figures are inside it."""
+"""A self-contained HTML page with embedded figures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Page:
 
     Attributes:
         title: Heading.
-        subtitle: Dataset, split and sample size: what every number on the page refers to.
+        subtitle: Dataset, split and sample size of all numbers on the page.
         parts: HTML fragments in order.
     """
 
@@ -46,13 +46,13 @@ class Page:
     parts: list[str] = field(default_factory=list)
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Add a table; what is not ``Markup`` is escaped."""
+        """Add a table; cells that are not ``Markup`` are escaped."""
         lines = ["".join(f"<th>{escape(cell)}</th>" for cell in header)] if any(header) else []
         lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
         self.parts.append("<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>")
 
     def heading(self, text: str) -> None:
-        """Begin a section."""
+        """Add a section heading."""
         self.parts.append(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str) -> None:
@@ -92,9 +92,9 @@ def png(drawing: Figure) -> bytes:
 
 
 def metric_rows(report: Mapping[str, Any]) -> list[list[str]]:
-    """Rows ``name, value, 95% interval`` of a report of :func:`training.measure.metrics.evaluate`.
+    """Rows ``name, value, 95% interval`` from :func:`training.measure.metrics.evaluate`.
 
-    Where it holds a difference, that and its interval follow.
+    If the report has differences, each row also has the difference and its interval.
     """
     rows = []
     for name, entry in report["metrics"].items():
@@ -131,10 +131,10 @@ def evaluation_page(
         images: uint8 ``(N, H, W, 3)``, the evaluated pictures.
         labels: ``(N,)``.
         after: Embeddings ``(N, D)`` of the network.
-        before: Embeddings to hold them against, such as those before training.
-        names: What ``before`` and ``after`` are called.
+        before: Embeddings to compare with, such as those before training.
+        names: Labels of ``before`` and ``after``.
         history: Rows of ``metrics.csv``.
-        report: Of :func:`training.measure.metrics.evaluate`; computed when None.
+        report: Result of :func:`training.measure.metrics.evaluate`; computed if None.
     """
     page = Page(title, subtitle)
     report = report or metrics.evaluate(after, labels, against=before)

@@ -1,4 +1,4 @@
-"""Tables and rates as a card writes them."""
+"""Markdown tables and rates for the model card."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def counted(rate: Rate | None, words: Callable[[Rate], str]) -> tuple[str, str]:
-    """A rate and the number of pairs it was counted on."""
+    """A formatted rate and its number of pairs."""
     return (words(rate), f"{rate.trials:,}") if rate else ("", "none")
 
 
 def rate_in_words(rate: Rate) -> str:
-    """A small error rate and its interval."""
+    """A rate and its interval in scientific notation."""
     return f"{rate.value:.1e} [{rate.low:.1e}, {rate.high:.1e}]"
 
 
 def percent(rate: Rate) -> str:
-    """A larger error rate and its interval."""
+    """A rate and its interval in percent."""
     return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}]"

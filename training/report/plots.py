@@ -1,4 +1,4 @@
-"""Figures, as matplotlib objects; one look for all of them."""
+"""Matplotlib figures in one common style."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def error_curves(samples: Mapping[str, Sample]) -> Figure:
 
 
 def calibrated_scores(histograms: Histograms, marks: Mapping[str, float]) -> Figure:
-    """Both distributions of a calibration, each to its own peak, and lines at named scores."""
+    """Both score distributions of a calibration, each scaled to its peak, with marked scores."""
     result = figure(width=6.4)
     (axes,) = result.axes
     for name, counts, colour in (
@@ -115,7 +115,7 @@ def errors_by_threshold(scores: np.ndarray, curves: ErrorCurves) -> Figure:
 
 
 def held_out_trade_off(curves: ErrorCurves, targets: Sequence[Threshold]) -> Figure:
-    """False non-matches against false matches, with the rates of some targets as dots."""
+    """FNMR against FMR, with the given targets as dots."""
     result = figure()
     (axes,) = result.axes
     fmr, fnmr = (curve.errors / max(curve.trials, 1) for curve in (curves.fmr, curves.fnmr))
@@ -130,7 +130,7 @@ def held_out_trade_off(curves: ErrorCurves, targets: Sequence[Threshold]) -> Fig
 
 
 def reliability(rows: Sequence[Sequence[float]]) -> Figure:
-    """Promised against observed likelihood ratios, both as powers of ten."""
+    """Promised against observed likelihood ratios, both as log10."""
     result = figure()
     (axes,) = result.axes
     edge = max([1.0, *(abs(value) for row in rows for value in row[:2])]) * 1.1
@@ -154,7 +154,7 @@ def recall_curves(recalls: Mapping[str, Mapping[int, float]]) -> Figure:
 
 
 def histories(runs: Mapping[str, Sequence[Mapping[str, float]]], column: str = "R@1") -> Figure:
-    """Loss in training and another figure on val over epochs."""
+    """Training loss, and another metric on ``val``, over epochs."""
     result = figure(2)
     for axes, name in zip(result.axes, ("loss", column), strict=True):
         for colour, (label, rows) in zip(COLOURS, runs.items(), strict=False):
@@ -172,7 +172,7 @@ def histories(runs: Mapping[str, Sequence[Mapping[str, float]]], column: str = "
 def dots(
     values: Mapping[str, tuple[float, float]], ylabel: str, title: str, before: float | None = None
 ) -> Figure:
-    """Mean and spread for each name, as a point with a bar of error; a line at ``before``."""
+    """Mean and spread for each name, as a point with an error bar; a dashed line at ``before``."""
     result = figure(width=6.4)
     (axes,) = result.axes
     # Points, not bars: the axis need not start at zero, and differences are small.
@@ -190,7 +190,7 @@ def dots(
 def neighbour_grid(
     images: np.ndarray, labels: np.ndarray, neighbours: np.ndarray, queries: Sequence[int]
 ) -> Figure:
-    """Each row: a query and its nearest others; the wrong ones are framed in red.
+    """One row per query: the query and its nearest neighbours, wrong ones framed in red.
 
     Args:
         images: uint8 ``(N, H, W, 3)``.
@@ -210,7 +210,7 @@ def neighbour_grid(
 
 
 def pair_grid(images: np.ndarray, pairs: Sequence[ScoredPair], title: str) -> Figure:
-    """Pairs of pictures above one another with their scores."""
+    """One column per pair: two pictures and their score."""
     result = figure(max(1, len(pairs)), 2, 1.1, 1.25)
     grid = np.array(result.axes).reshape(2, -1)
     for column, pair in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""Promised against observed, and which kind of photos a collection resembles, as text."""
+"""Text tables: promised against observed rates, and the kinds of photos in a collection."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ KIND_OF_REASON = {
     "blurred": "blurred",
     "too_dark": "dark",
 }
-"""What a photo's reason says about how it was taken. Of a JPEG's losses there is no measure."""
+"""Quality reason -> kind of photo. No quality measure detects JPEG compression."""
 
 EXAMPLE_TARGET = 1e-3
 
 
 def promise_table(checks: tuple[PromiseCheck, ...]) -> str:
-    """Promised against observed, a line for each target."""
+    """Promised against observed rates, one line per target."""
     lines = [
         f"{'target':>8}  {'threshold':>9}  {'promised FMR':^30}  {'observed FMR':^30}  {'':9}  "
         f"{'promised FNMR':^24}  {'observed FNMR':^24}"
@@ -39,13 +39,13 @@ def promise_table(checks: tuple[PromiseCheck, ...]) -> str:
 
 
 def kind_shares(qualities: Sequence[Quality]) -> dict[str, float]:
-    """Share of photos of each kind, most first; a photo's kind is what costs it most."""
+    """Share of photos of each kind, largest first; a photo's first known reason is its kind."""
     kinds = (_kind(quality) for quality in qualities)
     return {kind: number / len(qualities) for kind, number in Counter(kinds).most_common()}
 
 
 def kinds_table(shares: dict[str, float], calibration: Calibration) -> str:
-    """What kinds of photos these are, and what the calibration measured on such photos."""
+    """Share of each kind of photo, and the calibration's rates for that kind."""
     known = {each.kind: each for each in calibration.kinds if each.target_fmr == EXAMPLE_TARGET}
     lines = []
     for kind, part in shares.items():
@@ -59,12 +59,12 @@ def kinds_table(shares: dict[str, float], calibration: Calibration) -> str:
 
 
 def rate(value: Rate) -> str:
-    """A small rate with its interval."""
+    """A rate and its interval in scientific notation."""
     return f"{value.value:.2e} [{value.low:.1e}, {value.high:.1e}]".center(30)
 
 
 def share(value: Rate) -> str:
-    """A rate with its interval in percent."""
+    """A rate and its interval in percent."""
     return f"{value.value:.2%} [{value.low:.2%}, {value.high:.2%}]".center(24)
 
 
