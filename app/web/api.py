@@ -1,4 +1,4 @@
-"""REST: the routes under /v1, their description, and errors as status codes."""
+"""The REST API: routes under /v1, their OpenAPI schema, and error handlers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from model.errors import FaceError
 
 
 def create(service: FaceService) -> FastAPI:
-    """The web app: the API, its description at /docs, health and metrics."""
+    """Create the web app: the API, its documentation at /docs, health and metrics."""
     state = AppState(service)
     app = FastAPIOffline(
         title="Face verification",

@@ -1,4 +1,4 @@
-"""Bodies of requests: ``multipart/form-data`` with files, or JSON with base64, within bounds."""
+"""Parse request bodies, with limits: ``multipart/form-data`` with files, or JSON with base64."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ R = TypeVar("R", bound=Request)
 MULTIPART, JSON = "multipart/form-data", "application/json"
 
 LARGE = 65536
-"""Longer bodies are parsed in a worker's thread, in bytes."""
+"""Bodies longer than this, in bytes, are parsed in a worker thread."""
 
 
 _MAGIC = (
@@ -34,13 +34,13 @@ _MAGIC = (
 
 
 async def read(request: fastapi.Request, kind: type[R], state: AppState) -> R:
-    """Read a request's body as ``kind``; a large one off the event loop.
+    """Parse a request's body as ``kind``; large bodies are parsed off the event loop.
 
     Raises:
-        WrongType: It is neither multipart nor JSON, or a file is no picture.
-        Malformed: It cannot be parsed, or holds more photos than the settings allow.
+        WrongType: The body is neither multipart nor JSON, or a file is not an image.
+        Malformed: The body cannot be parsed, or has more photos than the settings allow.
         Invalid: A field is missing, unknown or has a value that is not allowed.
-        TooLarge: A picture is longer than the settings allow.
+        TooLarge: A photo has more bytes than the settings allow.
     """
     headers, body = request.headers, await request.body()
     if len(body) > LARGE:
@@ -70,12 +70,12 @@ def _parsed(headers: Headers, body: bytes, kind: type[R], settings: Settings) ->
 
 
 def uploads(request: PhotosRequest) -> list[Upload]:
-    """The photos of an enrollment as the service takes them."""
+    """Convert the photos of an enrollment request for the service."""
     return [Upload(photo.name, photo.image, photo.face) for photo in request.photos]
 
 
 def body_schema(kind: type[Request]) -> dict[str, Any]:
-    """The OpenAPI description of a body that may be JSON or multipart."""
+    """Return the OpenAPI schema of a body that may be JSON or multipart."""
     schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
     schema.pop("$defs", None)
     fields = {name: _as_file(name, value) for name, value in schema["properties"].items()}
@@ -105,7 +105,7 @@ def _form(headers: Headers, body: bytes, kind: type[Request], settings: Settings
     parser = MultiPartParser(
         headers, _stream(body), max_files=settings.max_photos, max_fields=20, max_part_size=65536
     )
-    # The body is in memory already; a photo must not go to the disk as well.
+    # The body is already in memory; never spool a photo to disk.
     parser.spool_max_size = settings.max_request_bytes + 1
     try:
         form = _run(parser.parse())
@@ -134,7 +134,7 @@ async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:
 
 
 def _run(parsing: Coroutine[Any, Any, FormData]) -> FormData:
-    """Run a coroutine that never waits: everything it needs is in memory."""
+    """Run a coroutine that never awaits I/O, because its input is in memory."""
     try:
         parsing.send(None)
     except StopIteration as done:
@@ -173,13 +173,13 @@ def _check_pictures(request: Request, limit: int) -> None:
                 max_bytes=limit,
             )
     wrong = [which for which, data in found if data and not _looks_like_a_picture(data)]
-    # Among several photos of a person a wrong one is that photo's own result.
+    # If only some photos of an enrollment are not images, each gets its own result instead.
     if wrong and (len(wrong) == len(found) or not isinstance(request, PhotosRequest)):
         raise WrongType(f"The photo {wrong[0]!r} is not a picture. {FORMAT_HINT}", photo=wrong[0])
 
 
 def _pictures(request: Request) -> list[tuple[str, bytes]]:
-    """The photos of a request, each with its field or, among those of a person, its name."""
+    """Return the photos of a request, each with its field or, in an enrollment, its name."""
     if isinstance(request, PhotosRequest):
         return [(photo.name, photo.image) for photo in request.photos]
     return [(field, value) for field, value in request if isinstance(value, bytes)]

@@ -1,4 +1,4 @@
-"""Who is asking: an address, and perhaps a key or a login of the page."""
+"""The caller of a request: an address, and optionally an API key or a page login."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.requests import cookie_parser
 from app.auth import KeyStore, Principal
 
 MAX_LOGINS = 10_000
-"""Most logins of the page remembered; the oldest are forgotten first."""
+"""Most page logins remembered; the oldest are dropped first."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Caller:
     """Who sent a request.
 
     Attributes:
-        address: Where from, as :func:`address_group` has it.
-        principal: On whose behalf; None for someone who showed neither key nor login.
-        user: The login or key; None where no key is required, or none was shown.
+        address: The client's address, from :func:`address_group`.
+        principal: The authenticated principal; None without a key or login.
+        user: The login or key; None if no key is required or none was sent.
     """
 
     address: str
@@ -31,27 +31,30 @@ class Caller:
 
     @property
     def counted_as(self) -> str:
-        """What limits are counted for. People behind one address do not share those of keys."""
+        """The key for rate limits: the principal if there is one, else the address.
+
+        Callers with keys behind one address therefore do not share a limit.
+        """
         if self.principal is None or self.user is None:
             return f"address {self.address}"
         return f"principal {self.principal.name}"
 
 
 class Logins(dict[str, str]):
-    """Users of the page by the token in their cookie; takes the place of Gradio's own.
+    """Users of the page, by the token in their cookie; replaces Gradio's own dictionary.
 
-    A name can be given again to another key, so what is kept is the key's own user, as
-    :meth:`app.auth.KeyStore.login` gives it.
+    A new key may reuse a revoked key's name. The value is therefore the user that
+    :meth:`app.auth.KeyStore.login` returns, which identifies the key.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # Two servers on one machine share a browser's cookies.
+        # Browsers share cookies between two servers on one machine, so each needs its own name.
         self.id = secrets.token_urlsafe(16)
         self.cookie = f"access-token-{self.id}"
 
     def open(self, user: str) -> str:
-        """A new token for a user."""
+        """Create and return a token for a user."""
         token = secrets.token_urlsafe(32)
         self[token] = user
         while len(self) > MAX_LOGINS:
@@ -59,23 +62,23 @@ class Logins(dict[str, str]):
         return token
 
     def user(self, headers: Mapping[str, str]) -> str | None:
-        """The user of a request's cookie."""
+        """Return the user of a request's cookie, or None."""
         return self.get(cookie_parser(headers.get("cookie", "")).get(self.cookie, ""))
 
     def drop_revoked(self, keys: KeyStore) -> None:
-        """Forget whoever came in with a key that is no more: the page asks them to log in."""
+        """Drop the logins of revoked keys; the page then asks those users to log in again."""
         stored = keys.keys()
         users = {key.user for key in stored}
-        # A logout may delete in another thread.
+        # Iterate over a copy: a logout may delete an entry in another thread.
         for token, user in list(self.items()):
             if user not in users:
                 self.pop(token, None)
 
 
 def address_group(address: str) -> str:
-    """The address a limit is counted for: an IPv6 network of 64 bits counts as one caller.
+    """Return the address to apply limits to: an IPv6 /64 network counts as one caller.
 
-    A server that listens on ``::`` sees IPv4 callers as ``::ffff:a.b.c.d``; each counts alone.
+    A server on ``::`` sees IPv4 callers as ``::ffff:a.b.c.d``; each IPv4 address counts alone.
     """
     try:
         parsed = ipaddress.ip_address(address)

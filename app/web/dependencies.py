@@ -1,4 +1,4 @@
-"""What routes and middleware share: the service, the queue, the limits, and who is asking."""
+"""State and dependencies that routes and middleware share: service, queue, limits and caller."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ LOGINS_ARRIVING, LOGINS_PER_ADDRESS = 32, 4
 
 
 class AppState:
-    """One web app's service, queue, figures, logins and limits.
+    """The service, queue, metrics, logins and limits of one web app.
 
     Attributes:
-        arrivals: Places for arriving requests of those who may send any.
-        login_arrivals: Places for those who have yet to log in; they take no others.
-        rate: Requests of a key, or of an address without one.
-        failures: Wrong keys and logins of an address.
+        arrivals: Limits concurrent uploads of authenticated callers.
+        login_arrivals: Limits concurrent uploads of callers who are not logged in, so that they
+            take no slots from the others.
+        rate: Limits requests per key, or per address without a key.
+        failures: Limits wrong keys and failed logins per address.
 
     Args:
-        service: Answers everything.
+        service: Runs the use-cases.
     """
 
     def __init__(self, service: FaceService) -> None:
@@ -71,7 +72,7 @@ class AppState:
 
 
 def app_state(request: Request) -> AppState:
-    """The state of the app a request came to."""
+    """Return the state of the web app that serves a request."""
     return request.app.state.shared
 
 
@@ -83,7 +84,7 @@ def _acting(needed: Scope) -> Any:
         caller: Caller = request.scope["caller"]
         if caller.principal is None:
             raise NotAuthenticated("An API key is needed.")
-        # Now, not when the service asks: nobody parses a body for someone who may not send it.
+        # Check before the body is parsed; the service would check too late.
         caller.principal.require(needed)
         return state.service.acting_as(caller.principal)
 
@@ -93,9 +94,9 @@ def _acting(needed: Scope) -> Any:
 Reading = Annotated[FaceService, _acting("read")]
 Enrolling = Annotated[FaceService, _acting("enroll")]
 Administering = Annotated[FaceService, _acting("admin")]
-"""The service on behalf of whoever sent the request, whose scope is at least this."""
+"""Each of the three: the service for the caller, who must have at least that scope."""
 
 
 def shown(body: BaseModel, status: int = 200) -> Response:
-    """An answer as JSON; what is infinite becomes null."""
+    """Return a JSON response; infinite numbers become null."""
     return Response(body.model_dump_json(), status, media_type="application/json")

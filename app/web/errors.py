@@ -1,4 +1,4 @@
-"""Errors -> what a web client sees: a status, a code, a sentence, and the request's id."""
+"""Turn errors into HTTP responses: status, error code, message and request id."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.web.limits import Busy, TooManyRequests
 from model import errors
 
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
-"""Id of the request being answered; every log line and answer carries it."""
+"""Id of the current request; every log line and response carries it."""
 
 
 class Refused(errors.FaceError):
-    """The request comes from another site, or under a name this server does not have."""
+    """The request comes from another site, or names a host that is not this server."""
 
     code = "refused"
 
@@ -31,7 +31,7 @@ class TooLarge(errors.FaceError):
 
 
 class WrongType(errors.FaceError):
-    """The request or a file in it is of a type that is not accepted."""
+    """The content type of the request, or of a file in it, is not accepted."""
 
     code = "wrong_type"
 
@@ -84,7 +84,7 @@ STATUS: dict[type[errors.FaceError], int] = {
 }
 
 RETRY_SECONDS = 5
-"""When to try again after a 503 whose error does not say."""
+"""``Retry-After`` of a 503, in seconds, if the error does not set one."""
 
 _PROBLEMS = {
     "missing": "is missing",
@@ -95,15 +95,15 @@ _PROBLEMS = {
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
 }
-"""Pydantic's kinds of problems in our words; of other kinds the message is our own already."""
+"""Our wording by pydantic error type; other types already carry our own message."""
 
 
 MAX_PROBLEMS = 20
-"""Most problems told of one request."""
+"""Most problems reported for one request."""
 
 
 def invalid(found: Iterable[Mapping[str, Any]]) -> Invalid:
-    """The error for what pydantic found wrong with the fields of a request."""
+    """Build the error for the field problems that pydantic found."""
     fields = []
     for each in islice(found, MAX_PROBLEMS):
         field = ".".join(str(part) for part in each["loc"] if part != "[key]")
@@ -114,12 +114,12 @@ def invalid(found: Iterable[Mapping[str, Any]]) -> Invalid:
 
 
 def status_of(error: errors.FaceError) -> int:
-    """The status of an error: its own class', else that of the nearest class it derives from."""
+    """Return an error's HTTP status: that of its class, else of its nearest base class."""
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 500)
 
 
 def answer(error: errors.FaceError) -> Response:
-    """The error as a JSON answer, with the headers its status calls for."""
+    """Return the error as a JSON response, with the headers its status needs."""
     status = status_of(error)
     headers = {}
     wait = error.details.get("retry_after", RETRY_SECONDS if status == 503 else None)
@@ -137,7 +137,7 @@ def plain_answer(
     details: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """``{"error": {"code", "message", "details"}, "request_id"}``."""
+    """Return ``{"error": {"code", "message", "details"}, "request_id"}`` as a response."""
     body = {**described(code, message, details), "request_id": request_id.get()}
     return Response(
         json.dumps(body, ensure_ascii=True, default=str), status, headers, "application/json"
@@ -145,5 +145,5 @@ def plain_answer(
 
 
 def described(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
-    """An error in the form every program gets it, over the web and on the command line."""
+    """Return an error as JSON data, the same for the API and the command line."""
     return {"error": {"code": code, "message": message, "details": details or {}}}

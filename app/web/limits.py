@@ -1,4 +1,4 @@
-"""Bounds on what a server takes on: requests a minute, requests at once."""
+"""Server limits: requests per minute, concurrent uploads and concurrent work."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ T = TypeVar("T")
 
 
 class TooManyRequests(FaceError):
-    """A key or an address asked more often than it may."""
+    """A key or an address exceeded its rate limit."""
 
     code = "too_many_requests"
 
 
 class Busy(FaceError):
-    """The server has as much waiting as it takes on."""
+    """The server's queue is full."""
 
     code = "busy"
 
 
 class RateLimiter:
-    """A token bucket for each caller.
+    """A token bucket per caller.
 
     Args:
-        per_minute: Requests a minute in the long run, and at most at once; 0 for no limit.
-        callers: Most callers remembered; the longest unseen are forgotten first.
-        clock: Seconds, ascending.
-        everywhere: Counts a request of a caller at all servers, given the limit, and returns the
-            seconds to wait; None for one server.
+        per_minute: Requests per minute, and the largest burst; 0 for no limit.
+        callers: Most callers remembered; the least recently seen are dropped first.
+        clock: A monotonic clock, in seconds.
+        everywhere: Counts a caller's request across all servers against the limit and returns
+            the seconds to wait; None for a single server.
     """
 
     def __init__(
@@ -59,10 +59,11 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def check(self, caller: str, *, take: bool = True) -> None:
-        """Count one request of ``caller``; with ``take`` false only ask whether one is left.
+        """Count one request of ``caller``; if ``take`` is False, only check the limit.
 
         Raises:
-            TooManyRequests: None is left; ``details["retry_after"]`` says for how many seconds.
+            TooManyRequests: The limit is reached; ``details["retry_after"]`` is the wait in
+                seconds.
         """
         if not self.per_minute:
             return
@@ -79,7 +80,7 @@ class RateLimiter:
             raise self._refusal((1 - tokens) / rate)
 
     async def check_everywhere(self, caller: str) -> None:
-        """Count one request of ``caller`` here and at all servers; raises as :meth:`check`."""
+        """Count one request of ``caller`` here and across all servers; raises like :meth:`check`."""
         self.check(caller)
         if self._everywhere is not None and self.per_minute:
             wait = await anyio.to_thread.run_sync(self._everywhere, caller, self.per_minute)
@@ -95,12 +96,12 @@ class RateLimiter:
 
 
 class ArrivalLimiter:
-    """Places for requests that are still arriving; more wait until one is free.
+    """Limits how many request bodies are received at once; further requests wait for a slot.
 
     Args:
-        places: Requests that may arrive at once.
-        share: Of these, at most so many for one caller: whoever sends slowly blocks nobody else.
-        wait_seconds: Longest wait for a place.
+        places: Most requests received at once.
+        share: Most of these from one caller, so that a slow sender blocks nobody else.
+        wait_seconds: Longest wait for a slot.
     """
 
     def __init__(self, places: int, share: int, wait_seconds: float) -> None:
@@ -112,10 +113,10 @@ class ArrivalLimiter:
 
     @asynccontextmanager
     async def place(self, caller: str) -> AsyncIterator[None]:
-        """Hold a place while the request of ``caller`` arrives.
+        """Hold a slot while the request of ``caller`` arrives.
 
         Raises:
-            Busy: None was free in time.
+            Busy: No slot was free in time.
         """
         try:
             async with asyncio.timeout(self.wait_seconds):
@@ -134,8 +135,10 @@ class ArrivalLimiter:
             self._freed = asyncio.Event()
 
     def require_room(self) -> None:
-        """Raises:
-        Busy: Every place is taken.
+        """Check that a slot is free.
+
+        Raises:
+            Busy: All slots are taken.
         """
         if self.arriving.total() >= self.places:
             raise Busy("Too many requests arrive at once. Try again.", retry_after=5)
@@ -145,10 +148,10 @@ class ArrivalLimiter:
 
 
 class WorkQueue:
-    """Runs work in a few threads and lets only so many requests wait for one.
+    """A thread pool with a bounded queue.
 
     Args:
-        workers: Requests worked on at once.
+        workers: Requests processed at once.
         depth: Requests that may wait.
         wait_seconds: Longest wait for a worker.
     """
@@ -164,10 +167,10 @@ class WorkQueue:
 
     @contextmanager
     def admit(self) -> Iterator[None]:
-        """Hold a place from when the request has arrived until it is answered.
+        """Hold a queue slot from the request's arrival until its response.
 
         Raises:
-            Busy: All places are taken.
+            Busy: The queue is full.
         """
         self._require_room()
         self.admitted += 1
@@ -177,12 +180,12 @@ class WorkQueue:
             self.admitted -= 1
 
     async def probe(self, function: Callable[[], T]) -> T:
-        """Call something short beside the workers, one at a time, if a request would find a place.
+        """Run a short check outside the workers, one at a time, if the queue has room.
 
-        It takes no place itself: whoever asks often must not keep others from theirs.
+        It takes no queue slot, so frequent checks cannot crowd out requests.
 
         Raises:
-            Busy: All places are taken.
+            Busy: The queue is full.
         """
         self._require_room()
         async with self._probing:
@@ -193,7 +196,7 @@ class WorkQueue:
             raise Busy("The server is at work on as much as it takes on. Try again.", retry_after=1)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``function`` in a worker's thread.
+        """Call ``function`` in a worker thread.
 
         Raises:
             Busy: No worker was free in time.

@@ -1,4 +1,4 @@
-"""Memory given back to the system after large photos: the C library would keep it for later."""
+"""Return memory to the system after large photos; by default the C library keeps it."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import ctypes
 import threading
 
 TRIM_SECONDS = 10.0
-"""How often what is unused is given back."""
+"""Interval between returns of unused memory."""
 
 MMAP_THRESHOLD = 4_000_000
-"""Larger blocks are taken from the system and given back one by one, in bytes."""
+"""Larger blocks, in bytes, are allocated with mmap and returned to the system when freed."""
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of glibc's malloc.h
 
 
 def bound_memory(stop: threading.Event) -> threading.Thread | None:
-    """Keep the process no larger than what it works on; glibc alone needs it and has the means.
+    """Keep the process's memory close to what it uses. Only glibc needs this, and supports it.
 
     Args:
         stop: Set it to end the thread.
 
     Returns:
-        The thread that gives memory back, or None with another C library.
+        The thread that returns memory, or None with another C library.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "malloc_trim"):
         return None
-    # Each thread would have a heap of its own, and each keep its largest photo.
+    # By default each thread has its own heap and keeps memory for its largest photo.
     libc.mallopt(_M_ARENA_MAX, 2)
     libc.mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD)
 

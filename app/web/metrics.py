@@ -1,4 +1,4 @@
-"""Figures for Prometheus: how many requests, how long they take, what waits."""
+"""Prometheus metrics: number of requests, their duration, and the queue's load."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """The figures of one server.
+    """The metrics of one server.
 
     Args:
-        queue: Whose load is shown.
+        queue: The work queue to measure.
     """
 
     def __init__(self, queue: WorkQueue) -> None:
@@ -46,5 +46,5 @@ class Metrics:
         self.seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with limits to how long a caller may take and how often he calls."""
+"""uvicorn's HTTP protocol with timeouts and a limit on connections per address."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ CONNECTIONS_PER_ADDRESS = 200
 
 
 class TimeoutProtocol(H11Protocol):
-    """Hangs up on a connection that has not sent the head of a request for :attr:`seconds`, or has
-    not read on in its answer, and on those of an address that has too many.
+    """Closes slow connections, and those of an address that has too many.
 
-    uvicorn begins to count when a request is there, and waits for ever for its answer to be read.
-    Anybody, without a key, could hold connections open until the server has no more of them.
+    A connection is slow if for :attr:`seconds` it sends no complete request head, or reads
+    nothing of its response. uvicorn has no timeout for either, so anyone without a key could hold
+    connections open until the server runs out of them.
     """
 
     seconds = 20.0
     per_address: int | None = CONNECTIONS_PER_ADDRESS
-    """Most connections of one address; None behind a proxy, through which all of them come."""
+    """Most connections per address; None behind a proxy, where all share the proxy's address."""
 
     _open: ClassVar[Counter[str]] = Counter()
 
@@ -48,8 +48,7 @@ class TimeoutProtocol(H11Protocol):
         self._watching = self.loop.call_later(self.seconds, self._look, last, unread)
 
     def _look(self, last: Any, was_unread: int) -> None:
-        """Go on watching if a request is at work, has been since the last look, or the answer to
-        one moves."""
+        """Close the connection if it is idle or its response is stuck, else keep watching."""
         unread = self._unread()
         moves, self._drained = self._drained or unread != was_unread, False
         idle = (self.cycle is None or self.cycle.response_complete) and self.cycle is last
@@ -61,8 +60,10 @@ class TimeoutProtocol(H11Protocol):
             self._watch(self.cycle, unread)
 
     def _unread(self) -> int:
-        """Bytes of answers the caller has not taken: those kept here, and those the system keeps,
-        which a slow reader takes from first."""
+        """Return the response bytes the client has not received yet.
+
+        Counts the transport's buffer and the kernel's, which a slow reader drains first.
+        """
         kept = self.transport.get_write_buffer_size()
         with contextlib.suppress(OSError):
             socket = self.transport.get_extra_info("socket")

@@ -1,4 +1,4 @@
-"""One process: the API, and the page at "/"."""
+"""The server: the API and the page at "/" in one process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def serve(settings: Settings, *, page: bool = True) -> None:
         page: Serve the page too, not just the API.
 
     Raises:
-        BadSetting: The address is reachable from elsewhere and there are no keys, or the port
-            is taken.
+        BadSetting: The address is reachable from other machines and there are no keys, or the
+            port is in use.
     """
     check_access(settings)
     listener = _listen(settings)
@@ -67,7 +67,7 @@ def serve(settings: Settings, *, page: bool = True) -> None:
 
 
 def build(service: FaceService, *, page: bool = True) -> FastAPI:
-    """The web app for a service: the API and, unless told otherwise, the page."""
+    """Build the web app for a service: the API and, by default, the page."""
     from app.web import api
 
     app = api.create(service)
@@ -79,10 +79,10 @@ def build(service: FaceService, *, page: bool = True) -> FastAPI:
 
 
 def check_access(settings: Settings) -> None:
-    """Refuse to serve beyond this machine without credentials.
+    """Refuse to serve other machines without keys.
 
     Raises:
-        BadSetting: There are none.
+        BadSetting: The server is reachable from other machines and there are no keys.
     """
     if settings.private:
         return

@@ -1,7 +1,7 @@
-"""The middleware every request passes, page and API alike, outermost first:
+"""The middleware around the page and the API.
 
-headers -> request log -> site -> access -> body -> the app. Each raises an error of
-:mod:`app.web.errors` to refuse a request; the request log answers with it.
+Outermost first: headers -> request log -> site -> access -> body -> the app. To refuse a request,
+a middleware raises an error; the request log turns it into a response.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from app.web.middleware.site import SiteMiddleware
 
 
 def install(app: FastAPI, state: AppState) -> None:
-    """Put all middleware around an app."""
-    # What is added last is asked first.
+    """Add all middleware to an app."""
+    # The middleware added last runs first.
     for kind in (
         BodyMiddleware,
         AccessMiddleware,

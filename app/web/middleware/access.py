@@ -1,4 +1,4 @@
-"""Finds out who is asking, before anything reads the body, and counts how often."""
+"""Authenticate the caller and apply rate limits before the body is read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class AccessMiddleware:
-    """ASGI middleware; leaves the :class:`~app.web.callers.Caller` in ``scope["caller"]``.
+    """ASGI middleware; stores the :class:`~app.web.callers.Caller` in ``scope["caller"]``.
 
-    The API wants a key in the request, the page a login. Without either, the page's files can be
-    loaded and a login be sent, and nothing else.
+    The API needs a key in the request, the page a login. Without a login, a caller can only load
+    the page's static files and send the login form.
 
     Args:
-        app: What lies behind.
+        app: The next ASGI app.
         state: Keys, logins and limits.
     """
 
@@ -40,7 +40,7 @@ class AccessMiddleware:
         address = address_group(client[0] if client else "unknown")
         headers, path = Headers(scope=scope), scope["path"]
         if path == "/health":
-            # A process is alive also while its keys cannot be read.
+            # The process is alive even if its keys cannot be read.
             return Caller(address, None)
         if not self.keys.required:
             return Caller(address, LOCAL)
@@ -57,7 +57,7 @@ class AccessMiddleware:
         try:
             principal = self.keys.principal(secret)
         except NotAuthenticated:
-            # Wrong keys are counted by themselves: they keep no right one out.
+            # Wrong keys have their own limit, so they never lock out a valid key.
             self.state.failures.check(address)
             raise
         return Caller(address, principal, f"key {principal.name}")
@@ -67,6 +67,6 @@ class AccessMiddleware:
         login = scope["path"].rstrip("/") == "/login"
         if caller.principal is None and changes and not login:
             raise NotAuthenticated("Log in first: load the page, and give a key's name and key.")
-        # Of logins the wrong ones alone are counted, as they are found wrong.
+        # The login route counts failed logins itself; successful ones are not limited.
         if (changes and not login) or scope["path"].startswith("/v1/"):
             await self.state.rate.check_everywhere(caller.counted_as)

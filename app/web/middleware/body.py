@@ -1,4 +1,4 @@
-"""Takes the whole body in, within bounds of size, time, speed and number of values."""
+"""Receive the whole request body, with limits on size, time, speed and number of JSON values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from app.web.dependencies import AppState
 from app.web.middleware.access import SAFE_METHODS
 
 SLOWEST_BYTES_PER_SECOND = 1000
-"""Whoever sends less gives the place up."""
+"""Slower uploads are aborted."""
 
 WINDOW_SECONDS = 5.0
-"""How often the speed is looked at."""
+"""Interval between checks of the upload speed."""
 
 MAX_VALUES = 10_000
-"""Most values in a JSON body. A request of ours has some hundreds at most, each a picture."""
+"""Most values in a JSON body. A valid request has a few hundred at most."""
 
 MAX_LOGIN_BYTES = 16_384
 
@@ -28,11 +28,11 @@ _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 
 
 class BodyMiddleware:
-    """ASGI middleware; the app behind gets the body as one piece.
+    """ASGI middleware; passes the body to the next app in one piece.
 
     Args:
-        app: What lies behind.
-        state: Its settings, the places for arriving requests, and the queue.
+        app: The next ASGI app.
+        state: Settings, upload limits and the queue.
     """
 
     def __init__(self, app: ASGIApp, *, state: AppState) -> None:
@@ -73,12 +73,12 @@ class BodyMiddleware:
 
 
 async def read_body(receive: Receive, limit: int, seconds: float) -> bytes:
-    """The whole body.
+    """Receive and return the whole body.
 
     Raises:
-        SlowUpload: It did not arrive within ``seconds``, or came to a near standstill.
+        SlowUpload: It did not arrive within ``seconds``, or nearly stalled.
         TooLarge: It is longer than ``limit`` bytes.
-        Malformed: The sender hung up.
+        Malformed: The client disconnected.
     """
     clock = asyncio.get_running_loop().time
     ends, pieces, size = clock() + seconds, [], 0
@@ -107,10 +107,10 @@ async def read_body(receive: Receive, limit: int, seconds: float) -> bytes:
 
 
 def check_values(body: bytes) -> None:
-    """Refuse JSON of very many values before it is parsed.
+    """Refuse JSON with too many values before it is parsed.
 
-    Every value but the first comes after a comma or a bracket. Those within texts are counted as
-    well; pictures in base64 have none.
+    Every value but the first follows a comma or a bracket, so these are counted. Those inside
+    strings count too, but base64 images contain none.
 
     Raises:
         Malformed: There are more than :data:`MAX_VALUES`.

@@ -1,4 +1,4 @@
-"""Headers of every answer: what browsers are told to forbid. No other site may read answers."""
+"""Security headers on every response. No other site may read a response."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# The page needs inline scripts and styles; nothing at all may come from elsewhere.
+# The page needs inline scripts and styles; nothing may load from other origins.
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' data: blob:; "
@@ -26,9 +26,9 @@ SECURITY_HEADERS = {
 
 
 class HeadersMiddleware:
-    """Adds the security headers and takes away every ``Access-Control-*``: there is no CORS.
+    """Adds security headers and removes every ``Access-Control-*`` header: CORS is not allowed.
 
-    Gradio has a CORS middleware of its own that lets other origins in.
+    Gradio's own CORS middleware would allow other origins.
     """
 
     def __init__(self, app: ASGIApp, *, state: Any) -> None:

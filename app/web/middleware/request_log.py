@@ -1,4 +1,4 @@
-"""Names each request, answers refusals and unexpected errors, writes the log and the metrics."""
+"""Give each request an id, turn errors into responses, and write the log and the metrics."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RequestLogMiddleware:
     """ASGI middleware.
 
     Args:
-        app: What lies behind.
-        state: Its metrics are told about each answer.
+        app: The next ASGI app.
+        state: Its metrics count each response.
     """
 
     def __init__(self, app: ASGIApp, *, state: AppState) -> None:
@@ -34,7 +34,7 @@ class RequestLogMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            # Nothing here speaks it, and no other check would see it.
+            # The app has no WebSocket routes, and the other middleware checks only HTTP.
             await send({"type": "websocket.close"})
             return
         if scope["type"] != "http":
@@ -77,12 +77,12 @@ def _answer(error: Exception) -> errors.Response:
 
 
 def _method(scope: Scope) -> str:
-    """The method as figures name it; each word a caller makes up would be a series of its own."""
+    """Return the method label for metrics. Unknown methods share one label, to bound the series."""
     return scope["method"] if scope["method"] in COUNTED_METHODS else "other"
 
 
 def _route(scope: Scope) -> str:
-    """The route's pattern, so that neither logs nor figures hold ids or names."""
+    """Return the route's pattern, so that logs and metrics contain no ids or names."""
     route = scope.get("route")
     path = getattr(route, "path", None)
     if path:

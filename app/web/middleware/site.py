@@ -1,4 +1,4 @@
-"""Refuses requests under a name that is not this server's, and those of other sites' pages."""
+"""Refuse requests with a foreign ``Host`` header and requests from other sites' pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.web.dependencies import AppState
 from app.web.errors import Refused
 
 LINKED = ("/", "/docs")
-"""What other sites may link to. Nothing else is opened by following a link."""
+"""The only paths that a link on another site may open."""
 
 _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _FORWARDED = (b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix", b"forwarded")
@@ -23,9 +23,9 @@ class SiteMiddleware:
     """ASGI middleware.
 
     Args:
-        app: What lies behind.
-        state: Its settings hold the server's names. While no key is required, only the names of
-            this machine are answered to: a page elsewhere could point a name of its own at it.
+        app: The next ASGI app.
+        state: Its settings hold the server's host names. While no key is required, only loopback
+            names are accepted, which prevents DNS rebinding.
     """
 
     def __init__(self, app: ASGIApp, *, state: AppState) -> None:
@@ -66,7 +66,7 @@ class SiteMiddleware:
             return False
 
     def _check_site(self, scope: Scope, headers: Headers) -> None:
-        """Refuse what a browser says another site's page asked for, whatever the method."""
+        """Refuse requests, of any method, that the browser marks as coming from another site."""
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         foreign = origin is not None and not self._own(origin, headers.get("host", ""))
         elsewhere = site in ("cross-site", "same-site")
@@ -78,13 +78,13 @@ class SiteMiddleware:
             netloc = urlsplit(origin).netloc.lower()
         except ValueError:
             return False
-        # A proxy may ask under a name of its own; the browser knows the public one.
+        # Behind a proxy, Host may be an internal name while the browser sends the public one.
         return netloc != "" and (netloc == host.lower() or netloc in self._public)
 
     def _believed(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """The headers without what only a proxy may say, unless there is one.
+        """Remove forwarding headers that do not come from a configured proxy.
 
-        Gradio builds the page's addresses from them.
+        Gradio builds the page's URLs from them.
         """
 
         def believed(name: bytes, value: bytes) -> bool:
@@ -98,7 +98,7 @@ class SiteMiddleware:
 
 
 def host_name(host: str) -> str:
-    """The name in a ``Host`` header, in lower case; empty where it is not well-formed."""
+    """Return the name in a ``Host`` header, in lower case; empty if it is malformed."""
     found = _HOST.fullmatch(host)
     return found["name"].strip("[]").lower() if found else ""
 

@@ -1,1 +1,1 @@
-"""The routes under /v1, by what they are about."""
+"""The routes of the REST API, by subject."""

@@ -1,4 +1,4 @@
-"""REST on photos and the model: detect, embed, verify, search, model, calibration."""
+"""Routes for photos and the model: detect, embed, verify, search, model, calibration."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def embed(request: Request, service: Reading, state: State) -> Response:
     summary="Are two photos of one person?",
 )
 async def verify(request: Request, service: Reading, state: State) -> Response:
-    """With several faces in a photo and no number given the answer is 409 `several_faces`;
-    its details hold every face and every pair's verdict."""
+    """If a photo shows several faces and no number is given, the response is 409
+    `several_faces`; its details list every face and the verdict of every pair."""
     body = await bodies.read(request, requests.VerifyRequest, state)
     result = await state.queue.run(
         service.verify,

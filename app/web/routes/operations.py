@@ -1,4 +1,4 @@
-"""REST for operation: health, readiness, metrics."""
+"""Routes for operations: health, readiness, metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.errors import IndexUnavailable
 router = APIRouter(tags=["operation"])
 
 MOST_BEHIND = 10_000
-"""Changes that the index of a ready server may lack; it applies so many in seconds."""
+"""Most changes the index may lag behind while the server is ready; it catches up in seconds."""
 
 
 @router.get("/health", response_model=responses.HealthAnswer, summary="Is the process alive?")
@@ -28,9 +28,9 @@ async def health(state: State) -> Response:
     summary="Is there a place for a request, and the gallery?",
 )
 async def ready(state: State) -> Response:
-    """A search engine on another machine is not asked: while it is away, comparing two photos
-    works, and searching and enrolling answer 503. An index that is a little behind the gallery
-    catches up before the next search."""
+    """Does not check a remote search engine: while it is down, verification works, and search and
+    enrollment respond with 503. An index slightly behind the gallery catches up before the next
+    search."""
     state.arrivals.require_room()
     behind = await state.queue.probe(state.service.context.search.behind)
     if behind > MOST_BEHIND:

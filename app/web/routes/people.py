@@ -1,4 +1,4 @@
-"""REST on people: enroll, list, rename, merge, forget."""
+"""Routes for people: enroll, list, rename, merge, forget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFUSALS: dict[str, type[FaceError]] = {
     "bad_image": BadImage,
     "too_large": ImageTooLarge,
 }
-"""What an enrollment is answered with when all its photos have this status; else a conflict."""
+"""Error of an enrollment whose photos all have this status; any other mix is a conflict."""
 
 
 @router.get("", response_model=responses.PeopleAnswer, summary="People of the gallery")
@@ -65,9 +65,9 @@ async def people(
     summary="Enroll a person",
 )
 async def enroll(request: Request, service: Enrolling, state: State) -> Response:
-    """Whoever has that name gets the photos, else a new person is made. When no photo is
-    accepted nothing is stored and the answer is 422 if none shows a face, 400 if none can be
-    read, else 409."""
+    """The photos go to the person with that name, or to a new person if nobody has it. If no
+    photo is accepted, nothing is stored. The response is then 422 if none shows a face, 400 if
+    none can be read, and 409 otherwise."""
     body = await bodies.read(request, requests.EnrollRequest, state)
     result = await state.queue.run(
         service.enroll,
@@ -153,7 +153,7 @@ async def remove_photo(
 
 @router.delete("/{person_id}", response_model=responses.ErasedAnswer, summary="Forget a person")
 async def forget(person_id: PersonId, service: Administering, state: State) -> Response:
-    """Erases name, photos, vectors and thumbnails for good."""
+    """Permanently erases the name, photos, vectors and thumbnails."""
     return shown(serializers.erased(await state.queue.run(service.forget, person_id)))
 
 

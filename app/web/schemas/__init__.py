@@ -1,1 +1,1 @@
-"""What the REST API takes and gives, every field described."""
+"""Schemas of the REST API's requests and responses."""

@@ -1,4 +1,4 @@
-"""The kinds of fields the REST API's requests have, and what each allows, in words."""
+"""Field types of the REST API's requests, each with a message that says what is allowed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
 
 
 def only(allowed: str) -> WrapValidator:
-    """Say what a field allows, in our words and whole, whatever is wrong with its value.
+    """Replace any validation error of a field by one message that says what is allowed.
 
     Args:
-        allowed: Goes on from "must be".
+        allowed: Completes the sentence "must be ...".
     """
 
     def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:

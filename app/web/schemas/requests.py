@@ -1,4 +1,4 @@
-"""The REST API's requests, and how a body becomes one.
+"""Request schemas of the REST API.
 
 A request is either ``multipart/form-data`` with files or JSON with base64.
 """
@@ -22,7 +22,7 @@ from app.web.schemas.fields import (
 
 
 class Request(BaseModel):
-    """What all requests have in common: unknown fields are refused."""
+    """Base of all requests: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""The REST API's answers, every field described."""
+"""Response schemas of the REST API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.web.errors import request_id
 
 
 class Answer(BaseModel):
-    """What all answers have in common."""
+    """Base of all responses."""
 
     request_id: str = Field(
         default_factory=request_id.get, description="Also in the header X-Request-ID and the log."
@@ -28,7 +28,7 @@ class ErrorAnswer(Answer):
 
 
 class FacialArea(BaseModel):
-    """Where a face is, in pixels of the upright photo, named as DeepFace does."""
+    """A face's position in pixels of the upright photo, with DeepFace's field names."""
 
     x: int = Field(description="Left edge.")
     y: int = Field(description="Top edge.")

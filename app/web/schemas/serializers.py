@@ -1,4 +1,4 @@
-"""The service's results -> the API's answers. Nothing is decided here."""
+"""Convert the service's results into the API's responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from model.types import Quality, Rate, Verdict
 
 def area(face: DetectedFace) -> responses.FacialArea:
     left, top, right, bottom = (round(value) for value in face.face.box)
-    # The person's right eye is the one on the left of the picture.
+    # The person's right eye is on the left side of the image.
     right_eye, left_eye = ([round(float(v)) for v in point] for point in face.face.landmarks[:2])
     return responses.FacialArea(
         x=left, y=top, w=right - left, h=bottom - top, left_eye=left_eye, right_eye=right_eye
@@ -84,7 +84,7 @@ def verified(result: Compared, model: str) -> responses.VerifyAnswer:
 
 
 def choice(result: ChoiceNeeded) -> dict[str, Any]:
-    """What a caller needs to say which faces are meant: all of them, and every pair's verdict."""
+    """Return what a caller needs to choose the faces: all faces, and the verdict of every pair."""
     pairs = [
         responses.PairOut(**_verdict(pair.verdict), face1=pair.face_a, face2=pair.face_b)
         for pair in result.pairs
