@@ -80,7 +80,7 @@ class RateLimiter:
             raise self._refusal((1 - tokens) / rate)
 
     async def check_everywhere(self, caller: str) -> None:
-        """Count one request of ``caller`` here and across all servers; raises like :meth:`check`."""
+        """Count one request of ``caller`` here and on all servers; raises like :meth:`check`."""
         self.check(caller)
         if self._everywhere is not None and self.per_minute:
             wait = await anyio.to_thread.run_sync(self._everywhere, caller, self.per_minute)
