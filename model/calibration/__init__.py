@@ -1,4 +1,4 @@
-"""Genuine and impostor scores -> d', thresholds, error rates, decisions."""
+"""Calibration: from genuine and impostor scores to d', thresholds, error rates and decisions."""
 
 from __future__ import annotations
 

@@ -1,14 +1,16 @@
-"""A shipped calibration moved to a few own people's scores.
+"""Adapt a shipped calibration to the scores of a few of the user's own people.
 
-Twenty people are too few to measure a false-match rate of 1 in 1,000, but enough to see where
-their two distributions lie. Means and spreads are estimated on them, and the shipped curves are
-moved and scaled to match; the tails keep the shape that was measured on thousands.
+Twenty people are too few to measure a false-match rate of 1 in 1,000, but enough to locate the two
+score distributions. Their means and spreads are estimated, and the shipped curves are shifted and
+scaled to match. The tails keep the shape measured on thousands of people.
 
-Three rules of caution come from trying it on people of CelebA and Families In the Wild nobody
-trained on (table in training/README.md). The spread of strangers is that of their upper side, taken
-to the fourth power: the standard deviation alone does not see a longer tail. Of where a threshold
-may lie, the upper end is used. And it never falls below the shipped one, for a few people cannot
-show that strangers are rarer than elsewhere.
+Three rules make this conservative. They come from tests on people of CelebA and Families In the
+Wild who were not trained on (table in training/README.md):
+
+- The spread of impostor scores is the fourth-power mean above their mean. The standard deviation
+  does not show a longer tail.
+- A threshold is the upper end of its interval.
+- A threshold never falls below the shipped one: a few people cannot prove a lower false-match rate.
 """
 
 from __future__ import annotations
@@ -30,21 +32,21 @@ REPLICATES = 400
 MIN_PEOPLE = 10
 
 POWER = 4
-"""Of the distances above the mean that the spread of strangers is made of."""
+"""Power of the distances above the mean in the spread of impostor scores."""
 
 TESTED_DOWN_TO = 1e-4
-"""The smallest target held against people who were not drawn."""
+"""The smallest target that was tested on other people."""
 
 
 @dataclass(frozen=True)
 class MovedThreshold:
-    """One target's threshold for own photos.
+    """One target's threshold, adapted to the user's photos.
 
     Attributes:
-        shipped: What the calibration had.
-        moved: The threshold now, and its expected rates here.
-        distance: From the mean of own strangers, in pooled standard deviations (the unit of d'),
-            with the 95% interval of where it would lie without the two rules of caution.
+        shipped: The threshold of the shipped calibration.
+        moved: The adapted threshold with its expected rates.
+        distance: Distance from the user's impostor mean, in pooled standard deviations (the unit
+            of d'), with the 95% interval before the two rules for thresholds are applied.
     """
 
     shipped: Threshold
@@ -54,11 +56,11 @@ class MovedThreshold:
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
-    """A moved calibration and how far it was moved.
+    """An adapted calibration and its changes.
 
     Attributes:
-        calibration: Ready for use.
-        thresholds: For each target.
+        calibration: The adapted calibration, ready for use.
+        thresholds: Shipped and adapted threshold of each target.
     """
 
     calibration: Calibration
@@ -67,11 +69,11 @@ class Adapted:
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """Where scores of one distribution go: ``mean + (score - old mean) * spread / old spread``.
+    """Maps scores of one distribution: ``mean + (score - old mean) * spread / old spread``.
 
     Attributes:
-        old_mean, old_spread: Of the shipped distribution.
-        means, spreads: ``(R,)`` own ones, of people drawn again.
+        old_mean, old_spread: Mean and spread of the shipped distribution.
+        means, spreads: ``(R,)`` bootstrap replicates for the user's people.
     """
 
     old_mean: float
@@ -93,14 +95,14 @@ def adapt(
     data_fingerprint: str,
     seed: int = 0,
 ) -> Adapted:
-    """Move a calibration to the photos of a few people the model was not trained on.
+    """Adapt a calibration to photos of a few people the model was not trained on.
 
     Args:
-        calibration: What ships.
+        calibration: The shipped calibration.
         embeddings: float32 ``(N, D)`` unit vectors of its model.
         labels: int ``(N,)``, equal for photos of one person.
         data_fingerprint: Hash of the photos.
-        seed: Of the people drawn again.
+        seed: Seed of the bootstrap over people.
 
     Raises:
         CalibrationError: There are fewer than `MIN_PEOPLE` people, or too few with two photos.
@@ -161,14 +163,14 @@ def _moved_parts(parts: Parts, own: Calibration, strangers: _Moves, genuine: _Mo
         groups=(),
         kinds=(),
     )
-    # Through the file's form and back, so that what was moved is what will be loaded.
+    # Encode and decode, so that these values equal those loaded from the file later.
     return decode(encode(moved))
 
 
 def _resampled(
     vectors: np.ndarray, labels: np.ndarray, calibration: Calibration, seed: int
 ) -> tuple[_Moves, _Moves]:
-    """Means and spreads of both distributions, of people drawn again with replacement."""
+    """Bootstrap the means and spreads of both distributions over people."""
     person = np.unique(labels, return_inverse=True)[1]
     people = int(person.max()) + 1
     member = np.eye(people)[person]
@@ -205,14 +207,14 @@ def _resampled(
 
 
 def _above(scores: np.ndarray, centre: float) -> np.ndarray:
-    """What the spread of the upper side is the mean of."""
+    """Distances above ``centre`` to the power `POWER`; 0 below it."""
     return np.maximum(scores - centre, 0.0) ** POWER
 
 
 def _moved(
     curve: RateCurve, scores: np.ndarray, middle: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> RateCurve:
-    """A curve whose knots went to ``middle``, the ends of its interval to ``low`` and ``high``."""
+    """Move a curve's knots to ``middle`` and its interval ends to ``low`` and ``high``."""
     errors, worth = (np.interp(scores, middle, row) for row in (curve.errors, curve.effective))
     rate = errors / max(curve.trials, 1)
     return RateCurve(
@@ -225,7 +227,7 @@ def _moved(
 
 
 def _moved_ratio(ratio: LikelihoodRatio, knots: np.ndarray, moved: np.ndarray) -> LikelihoodRatio:
-    """The same evidence at the scores its strangers went to."""
+    """Move the likelihood ratio's scores like the impostor scores."""
     places = np.interp(ratio.scores, knots, moved)
     return replace(ratio, scores=tuple(places.tolist()))
 

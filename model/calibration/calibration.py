@@ -1,7 +1,7 @@
-"""Scores to decisions whose error rates were measured, with the right to say "inconclusive".
+"""Turn scores into decisions with measured error rates; "inconclusive" is a valid decision.
 
-Thresholds are chosen on one half of the people and every rate quoted for them is measured on
-the other half. Rates at a single score use all pairs: no choice was made there.
+Thresholds are chosen on one half of the people, and their rates are measured on the other half.
+Rates at a given score use all pairs, because nothing was chosen there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from model.wording import verdict_reasons
 
 FORMAT = 1
 CODE_VERSION = "5"
-"""Raised when the same scores would give another calibration."""
+"""Increased when the same scores would give a different calibration."""
 
 TARGET_FNMR = 0.01
 MAX_PHOTOS = 10
@@ -45,17 +45,17 @@ MAX_PHOTOS = 10
 
 @dataclass(frozen=True, eq=False)
 class Calibration(Rates):
-    """What a model's scores mean, measured on people it never saw.
+    """The measured meaning of a model's scores, on people it was not trained on.
 
     Attributes:
         model_id: The model that made the embeddings.
-        protocol: In words, which people and pairs were used.
+        protocol: Description of the people and pairs used.
         data_fingerprint: Hash of the photos.
         created: ISO date and time, UTC.
         photos: Number of photos; 0 if only scores were given.
         seed: Seed of the split into halves.
-        warnings: Sentences on what to beware of.
-        code_version: `CODE_VERSION` when it was made.
+        warnings: Limits of this calibration, as sentences.
+        code_version: `CODE_VERSION` at the time of fitting.
     """
 
     model_id: str
@@ -83,23 +83,23 @@ class Calibration(Rates):
         max_photos: int | None = MAX_PHOTOS,
         progress: Progress | None = None,
     ) -> Calibration:
-        """Measure the pairs of labelled photos of people the model was not trained on.
+        """Calibrate on labelled photos of people the model was not trained on.
 
-        Of many photos of a person a few are drawn, and of these a few meet other people's, or
-        the rates would be those of the people with the most photos; see `draw_photos`.
+        Only a few photos of a person are used, and fewer still in impostor pairs. Otherwise the
+        people with the most photos would dominate the rates; see `draw_photos`.
 
         Args:
             embeddings: float32 ``(N, D)`` unit vectors.
             labels: int ``(N,)``, equal for photos of one person.
             model_id: The model that made them.
             quality: ``(N,)`` quality scores in ``[0, 1]``, or None.
-            groups: ``N`` group names the user supplied, empty where unknown, or None.
-            copies: Spoiled copies of the photos, for the rates of poor photos; needs ``quality``.
-            protocol: In words, which people and photos these are.
+            groups: ``N`` group names from the user, empty where unknown, or None.
+            copies: Degraded copies of the photos, for the rates of poor photos; needs ``quality``.
+            protocol: Description of the people and photos.
             data_fingerprint: Hash of the photos.
-            seed: Seed of the split into halves, the photos drawn, and the bootstrap.
-            max_photos: Most photos of one person that are used; None for all, in all pairs.
-            progress: Called with pairs done and pairs in all.
+            seed: Seed of the split into halves, the choice of photos and the bootstrap.
+            max_photos: Most photos used per person; None for all photos and all pairs.
+            progress: Called with the number of pairs done and the total.
 
         Raises:
             CalibrationError: There are too few people or photos.
@@ -130,9 +130,9 @@ class Calibration(Rates):
         data_fingerprint: str,
         seed: int = 0,
     ) -> Calibration:
-        """Measure scores of any tool, higher meaning more alike.
+        """Calibrate scores of any tool; higher must mean more similar.
 
-        Whose pairs they are is unknown: intervals take pairs for independent and are too narrow.
+        The people are unknown, so intervals assume independent pairs and are too narrow.
         """
         check_scores(genuine, impostor)
         parts = fit_scores(np.asarray(genuine), np.asarray(impostor), seed)
@@ -143,7 +143,7 @@ class Calibration(Rates):
         cls, parts: Parts, model_id: str, protocol: str, fingerprint: str, photos: int, seed: int
     ) -> Calibration:
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        # Through the file's form and back, so that what was fitted is what will be loaded.
+        # Encode and decode, so that these values equal those loaded from the file later.
         parts = decode(encode(parts))
         draft = cls(parts, model_id, protocol, fingerprint, created, photos, seed)
         return replace(draft, warnings=calibration_warnings(draft))
@@ -157,18 +157,18 @@ class Calibration(Rates):
         prior: float | None = None,
         target_fnmr: float = TARGET_FNMR,
     ) -> Verdict:
-        """Same person, different people, or inconclusive, with the evidence.
+        """Decide ``same``, ``different`` or ``inconclusive``, with the evidence.
 
-        ``same`` from the threshold for ``target_fmr`` on, ``different`` below the score that
-        only ``target_fnmr`` of same-person pairs miss (if strangers are likelier there),
-        ``inconclusive`` between the two.
+        ``same`` at or above the threshold for ``target_fmr``. ``different`` below the score that
+        all but ``target_fnmr`` of same-person pairs reach, if such scores are likelier for
+        strangers. ``inconclusive`` in between.
 
         Args:
             score: Cosine similarity of two embeddings of this calibration's model.
-            target_fmr: False-match rate to keep.
+            target_fmr: Largest false-match rate to allow.
             quality: The lower quality of the two photos, if known.
-            prior: Probability of "same person" before looking, if known.
-            target_fnmr: Share of same-person pairs that may be called different.
+            prior: Prior probability of "same person", if known.
+            target_fnmr: Largest fraction of same-person pairs to call different.
         """
         for name, value in (("score", score), ("quality", quality)):
             if value is not None and not math.isfinite(value):
@@ -234,7 +234,11 @@ class Calibration(Rates):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Calibration:
-        """Rebuild a calibration; `CalibrationError` if it is newer, incomplete or changed."""
+        """Rebuild a calibration from `to_dict`.
+
+        Raises:
+            CalibrationError: It is newer than this code, incomplete, or was changed.
+        """
         if data.get("format", FORMAT + 1) > FORMAT:
             raise CalibrationError(
                 f"This calibration has format {data.get('format')}; this version reads up to "
@@ -244,7 +248,7 @@ class Calibration(Rates):
             calibration = cls._from_contents(data)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise CalibrationError(f"The calibration is incomplete: {error!r}.") from error
-        # As it was written: a later version may draw other thresholds from the same counts.
+        # Hash the data as written: a later version may derive other thresholds from the counts.
         found = content_hash({name: value for name, value in data.items() if name != "id"})
         if data.get("id") != found:
             raise CalibrationError(
@@ -254,11 +258,11 @@ class Calibration(Rates):
         return calibration
 
     def to_json(self) -> str:
-        """The file's text, made to be read by people too."""
+        """Return the calibration as readable JSON."""
         return as_text(self.to_dict())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration, replacing the file in one step."""
+        """Write the calibration; an existing file is replaced atomically."""
         write_whole(Path(path), self.to_json())
 
     @classmethod
@@ -267,7 +271,7 @@ class Calibration(Rates):
 
         Raises:
             CalibrationError: It cannot be read or was changed.
-            BundleMismatch: It was made for another model than ``model_id``.
+            BundleMismatch: It was made for a model other than ``model_id``.
         """
         calibration = cls.from_dict(read_file(Path(path)))
         if model_id is not None:

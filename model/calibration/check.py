@@ -1,4 +1,4 @@
-"""Do the promised rates hold for other people's photos?"""
+"""Check whether a calibration's promised rates hold on new photos."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Outcome = Literal["kept", "better", "exceeded", "broken", "too few"]
 
 @dataclass(frozen=True)
 class PromiseCheck:
-    """One target on new data.
+    """The result for one target on new data.
 
     Attributes:
-        target_fmr, threshold: The promise's target and threshold.
-        supported: Whether the calibration could measure this false-match rate at all.
-        promised_fmr, promised_fnmr: Rates the calibration states.
+        target_fmr, threshold: The calibration's target and its threshold.
+        supported: Whether the calibration had enough data to measure this false-match rate.
+        promised_fmr, promised_fnmr: Rates in the calibration.
         observed_fmr, observed_fnmr: Rates on the new data.
-        fmr, fnmr: ``broken`` when the observed interval lies wholly above the promise,
-            ``better`` when wholly below, ``exceeded`` when it lies wholly above the target though
-            not above the promise, ``too few`` when the new data could not tell.
+        fmr, fnmr: ``broken`` if the observed interval lies entirely above the promised one,
+            ``better`` if entirely below, ``exceeded`` if entirely above the target but not above
+            the promise, ``too few`` if the new data cannot tell, otherwise ``kept``.
     """
 
     target_fmr: float
@@ -45,16 +45,16 @@ class PromiseCheck:
 
     @property
     def drifted(self) -> bool:
-        """Whether a rate that was promised is broken.
+        """Whether a promised rate is broken.
 
-        A false non-match rate was measured, and so promised, at every threshold; a false-match
-        rate only where the calibration measured it.
+        Every threshold promises a false non-match rate. It promises a false-match rate only if
+        the calibration could measure it.
         """
         return self.fnmr == "broken" or (self.supported and self.fmr == "broken")
 
     @property
     def exceeded(self) -> bool:
-        """Whether strangers certainly pass more often than a target that is promised."""
+        """Whether the whole interval of the false-match rate exceeds a supported target."""
         return self.supported and self.observed_fmr.low > self.target_fmr
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,19 +72,22 @@ def check_promises(
 ) -> tuple[PromiseCheck, ...]:
     """Measure the calibration's thresholds on photos of people it has not seen.
 
-    Two intervals that do not overlap are far rarer by chance than 1 in 20, which makes up for
-    asking about several targets at once.
+    Two intervals fail to overlap by chance far less often than 1 in 20. This compensates for
+    testing several targets at once.
 
     Args:
-        calibration: What was promised.
+        calibration: The calibration to check.
         embeddings: float32 ``(N, D)`` unit vectors of the calibration's model.
         labels: int ``(N,)``, equal for photos of one person.
-        seed: Seed of the photos drawn.
-        max_photos: Most photos of one person that are used, as when the promise was made.
-        progress: Called with pairs done and pairs in all.
+        seed: Seed of the choice of photos.
+        max_photos: Most photos used per person; use the value of the calibration.
+        progress: Called with the number of pairs done and the total.
+
+    Raises:
+        CalibrationError: The data has no same-person pair or no impostor pair.
     """
     rows, meeting = draw_photos(np.asarray(labels), max_photos, seed)
-    if int(calibration.code_version) < 3:  # it counted every pair of the photos drawn
+    if int(calibration.code_version) < 3:  # older versions counted every pair
         meeting[:] = True
     embeddings, labels = np.asarray(embeddings)[rows], np.asarray(labels)[rows]
     collection = Collection.of(embeddings, labels, np.zeros(len(labels), int), meeting)

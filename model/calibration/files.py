@@ -1,4 +1,4 @@
-"""A calibration's measured parts as JSON and back."""
+"""Encode and decode a calibration's measured parts as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from model.errors import CalibrationError
 
 
 def encode(parts: Parts) -> dict[str, Any]:
-    """The parts as plain values, most telling first; intervals to five digits."""
+    """Convert the parts to plain values, most important first; intervals to five digits."""
     return {
         "people": parts.people,
         "genuine_people": parts.genuine_people,
@@ -75,7 +75,7 @@ def decode(data: dict[str, Any]) -> Parts:
 
 
 def as_text(value: Any, indent: int = 0) -> str:
-    """JSON with one line for each field, and rows of numbers kept on one line."""
+    """Format as JSON with one line per field; rows of numbers stay on one line."""
     if not isinstance(value, dict | list) or _is_row(value):
         return json.dumps(value, ensure_ascii=False)
     pad = " " * (indent + 2)
@@ -90,20 +90,24 @@ def as_text(value: Any, indent: int = 0) -> str:
 
 
 def content_hash(contents: dict[str, Any]) -> str:
-    """Short hash of plain values, whatever their order."""
+    """Short hash of plain values, independent of the order of keys."""
     text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file, replacing an older one in one step."""
+    """Write a file; an existing one is replaced atomically."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The plain values in a calibration file; `CalibrationError` if it cannot be read."""
+    """Read the plain values of a calibration file.
+
+    Raises:
+        CalibrationError: The file cannot be read or is not a calibration.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError, ValueError) as error:

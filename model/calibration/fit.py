@@ -1,4 +1,4 @@
-"""Scores to the parts of a calibration: halves, knots, curves, quality and groups."""
+"""Fit the parts of a calibration: halves, knots, curves, quality and groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_photos(
     quality: np.ndarray | None,
     groups: Sequence[str] | None,
 ) -> None:
-    """Raise `ValueError` unless there are N unit vectors with N labels and N of all else."""
+    """Raise `ValueError` unless all arguments have one entry per unit vector."""
     if embeddings.ndim != 2 or labels.shape != (len(embeddings),):
         raise ValueError(
             f"embeddings must be (N, D) with N labels; got {embeddings.shape}, {labels.shape}"
@@ -44,7 +44,7 @@ def check_photos(
 
 
 def check_scores(genuine: np.ndarray, impostor: np.ndarray) -> None:
-    """Raise `ValueError` unless both are rows of at least 4 finite scores."""
+    """Raise `ValueError` unless both are 1D with at least 4 finite scores."""
     for name, scores in (("genuine", genuine), ("impostor", impostor)):
         if np.ndim(scores) != 1 or len(scores) < 4 or not np.isfinite(scores).all():
             raise ValueError(f"{name} scores must be one row of at least 4 finite numbers")
@@ -60,7 +60,7 @@ def fit_embeddings(
     meeting: np.ndarray | None = None,
     copies: Copies | None = None,
 ) -> Parts:
-    """Measure the pairs of labelled embeddings; see `Calibration.fit` and `Collection`."""
+    """Fit labelled embeddings; see `Calibration.fit` and `Collection`."""
     half = split_people(labels, seed)
     collection = Collection.of(embeddings, labels, half, meeting)
     passes = 2 + (quality is not None) + (groups is not None)
@@ -117,7 +117,7 @@ def _with_copies(
     meeting: np.ndarray | None,
     copies: Copies,
 ) -> tuple[Collection, np.ndarray, np.ndarray]:
-    """Photos and their copies as one collection, with the quality and kind of each."""
+    """Join photos and their copies in one collection, with the quality and kind of each."""
     of = np.r_[np.arange(len(labels)), copies.of]
     joined = Collection.of(
         np.concatenate([embeddings, copies.embeddings]),
@@ -131,7 +131,7 @@ def _with_copies(
 
 
 def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
-    """Measure plain scores whose people are unknown; see `Calibration.from_scores`."""
+    """Fit plain scores of unknown people; see `Calibration.from_scores`."""
     rng = np.random.default_rng(seed)
     sides = []
     for scores in (genuine, impostor):
@@ -149,20 +149,20 @@ def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
 def draw_photos(
     labels: np.ndarray, max_photos: int | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which photos to measure on, so that nobody is the measure of all.
+    """Choose the photos to measure on, so that no person dominates the rates.
 
-    Pairs grow with the square of a person's photos: one man has 58% of all same-person pairs
-    in LFW. Those of two people grow with the product: two brothers with ten photos each count a
-    hundred times, and a likeness in the family passes for the rate of false matches.
+    Same-person pairs grow with the square of a person's photos: one man has 58% of them in LFW.
+    Impostor pairs of two people grow with the product: two brothers with ten photos each count a
+    hundred times, and their family resemblance would raise the false-match rate.
 
     Args:
         labels: ``(N,)``, equal for photos of one person.
-        max_photos: Most photos of one person; None for all photos and all pairs.
-        seed: Of the draw.
+        max_photos: Most photos per person; None for all photos and all pairs.
+        seed: Seed of the choice.
 
     Returns:
-        The rows drawn, ascending, and for each whether it meets strangers too, which at most
-        `STRANGER_PHOTOS` of a person do.
+        The chosen rows, ascending, and a mask of those also used in impostor pairs, at most
+        `STRANGER_PHOTOS` per person.
     """
     if max_photos is None:
         return np.arange(len(labels)), np.ones(len(labels), bool)
@@ -174,7 +174,7 @@ def draw_photos(
 
 
 def _ranks(labels: np.ndarray, seed: int) -> np.ndarray:
-    """For each photo how many of its person come before it, in random order."""
+    """Rank each photo from 0 among its person's photos, in random order."""
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
     ranked = labels[order]
@@ -186,10 +186,13 @@ def _ranks(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def split_people(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Deal people into two halves with as many photos each, by photo count.
+    """Split people into two halves with about as many photos each.
 
     Returns:
         int ``(N,)`` of 0 or 1: the half of each photo's person.
+
+    Raises:
+        CalibrationError: There are fewer than `MIN_PEOPLE` people.
     """
     people, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if len(people) < MIN_PEOPLE:
@@ -207,7 +210,7 @@ def split_people(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def choose_knots(everyone: Sample, first_half: Sample) -> np.ndarray:
-    """Scores at which rates are kept: dense where rates are small, exact at every target."""
+    """Choose the scores at which rates are stored: dense at small rates, exact at each target."""
     matches, misses = everyone.false_matches, everyone.false_non_matches
     picks = [np.array([0])]
     for errors, side in ((matches[::-1], -1), (misses, 1)):
@@ -264,7 +267,7 @@ def _independent(sample: Sample, knots: np.ndarray) -> ErrorCurves:
 
 
 def _staged(progress: Progress | None, passes: int) -> Callable[[int], Progress | None]:
-    """One progress callback per pass over the pairs, all feeding the caller's."""
+    """Make one progress callback per pass over the pairs; all report to the caller's."""
 
     def stage(number: int) -> Progress | None:
         if progress is None:

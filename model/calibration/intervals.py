@@ -1,19 +1,19 @@
-"""95% intervals for error rates, resampled over people and not over pairs.
+"""95% confidence intervals for error rates, over people instead of pairs.
 
-Pairs that share a person rise and fall together, so a million pairs of a thousand people are
-worth far fewer than a million coin tosses. The variance used here is what a bootstrap over
-people converges to, in closed form (no replicates, no seed):
+Pairs that share a person are correlated, so a million pairs of a thousand people carry far less
+information than a million independent trials. The variance used here is the limit of a bootstrap
+over people, in closed form (no replicates, no seed):
 
-* Same-person pairs belong to one person each: the delete-one-person jackknife.
-* Stranger pairs belong to two. Resampling people gives ``sum_i e_i^2``, where ``e_i`` adds up
-  the residuals of person ``i``'s pairs; this counts the noise of each couple twice, once for
-  either member (and the textbook bootstrap, which multiplies two weights, three times), so
-  that it is taken off once: the dyadic variance of Fafchamps & Gubert (2007) and Aronow,
-  Samii & Assenova (2015).
+* A same-person pair belongs to one person: the delete-one-person jackknife.
+* A stranger pair belongs to two. Resampling people gives ``sum_i e_i^2``, where ``e_i`` is the sum
+  of the residuals of person ``i``'s pairs. This counts the noise of each couple twice, once per
+  member (the textbook bootstrap, which multiplies two weights, counts it three times), so it is
+  subtracted once: the dyadic variance of Fafchamps & Gubert (2007) and Aronow, Samii & Assenova
+  (2015).
 
-The variance becomes a number of *effective* pairs, as many independent pairs as would give the
-same variance, and the interval is the Jeffreys interval for that many (Korn & Graubard, 1998),
-which unlike a percentile interval stays honest with a handful of errors.
+The variance is converted to *effective* pairs: the number of independent pairs with the same
+variance. The interval is the Jeffreys interval for that number (Korn & Graubard, 1998). Unlike a
+percentile interval it stays valid with only a few errors.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from model.types import Rate
 LEVEL = 0.95
 
 MIN_EFFECTIVE_ERRORS = 8.0
-"""Below this many, the variance itself is too noisy to be read off the errors at hand."""
+"""With fewer effective errors, the estimate of the variance is too noisy to use."""
 
 MAX_PULL = 0.2
-"""Limit of the skewness correction, past which its expansion no longer holds."""
+"""Limit of the skewness correction; its expansion does not hold beyond."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,9 @@ class RateCurve:
 
     Attributes:
         errors: int64 ``(T,)`` pairs in error.
-        trials: Pairs in all.
+        trials: Total number of pairs.
         low, high: ``(T,)`` ends of the 95% interval.
-        effective: ``(T,)`` how many independent pairs the sample is worth at this knot.
+        effective: ``(T,)`` effective number of independent pairs at each knot.
     """
 
     errors: np.ndarray
@@ -53,7 +53,7 @@ class RateCurve:
     effective: np.ndarray
 
     def at(self, knot: int) -> Rate:
-        """The rate at one knot, exactly as counted."""
+        """Return the rate at one knot, as counted."""
         errors = int(self.errors[knot])
         return Rate(
             errors / self.trials if self.trials else float("nan"),
@@ -83,7 +83,7 @@ def false_match_curve(counts: PersonCounts) -> RateCurve:
     variance = np.maximum(between - couples, couples) / pairs**2
     freedom = _freedom(residuals)
     effective = _effective(rate, variance, freedom, limit=pairs)
-    # The tail is where errors run out: the worth measured where there were enough is carried on.
+    # The tail has too few errors: reuse the effective size from the last knot with enough.
     effective = _carry(effective, rate, _kish(totals) / 2)
     return _curve(errors, pairs, rate, effective, _skew(residuals))
 
@@ -108,7 +108,7 @@ def false_non_match_curve(counts: PersonCounts) -> RateCurve:
 
 
 def independent_curve(errors: np.ndarray, trials: int) -> RateCurve:
-    """A curve for pairs nothing is known about, as if no two shared a person."""
+    """Make a curve that assumes independent pairs, for when the people are unknown."""
     errors = np.asarray(errors, np.int64)
     if trials == 0:
         return _empty(len(errors))
@@ -118,13 +118,16 @@ def independent_curve(errors: np.ndarray, trials: int) -> RateCurve:
 def interval(
     rate: np.ndarray, effective: np.ndarray, skew: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Jeffreys interval for ``effective`` independent pairs; the rule of three at no errors.
+    """Jeffreys interval for ``effective`` independent pairs; the rule of three with no errors.
 
     Args:
         rate: ``(T,)`` measured rates.
-        effective: ``(T,)`` independent pairs they are worth.
-        skew: ``(T,)`` skewness of the estimate over people. What exceeds the skewness of as
-            many independent pairs moves both ends, as in Efron's BCa bootstrap.
+        effective: ``(T,)`` effective number of independent pairs.
+        skew: ``(T,)`` skewness of the estimate over people. Skewness in excess of that of as many
+            independent pairs shifts both ends, as in Efron's BCa bootstrap.
+
+    Returns:
+        ``(T,)`` low and high ends.
     """
     rate, effective = np.broadcast_arrays(np.asarray(rate, float), np.asarray(effective, float))
     errors, hits = rate * effective, (1 - rate) * effective
@@ -147,12 +150,12 @@ def interval(
 
 
 def _at_or_above(counts: np.ndarray) -> np.ndarray:
-    """``(P, T + 1)`` bin counts to ``(P, T)`` counts at or above each knot."""
+    """Convert bin counts ``(P, T + 1)`` to counts at or above each knot ``(P, T)``."""
     return counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
 
 
 def _freedom(residuals: np.ndarray) -> np.ndarray:
-    """How many people the variance rests on (Satterthwaite), at least one."""
+    """Degrees of freedom of the variance, in people (Satterthwaite); at least one."""
     squares = residuals**2
     fourth = (squares**2).sum(axis=0)
     return np.where(fourth > 0, squares.sum(axis=0) ** 2 / np.where(fourth > 0, fourth, 1), 1.0)
@@ -175,14 +178,14 @@ def _effective(
 
 
 def _carry(effective: np.ndarray, rate: np.ndarray, floor: float) -> np.ndarray:
-    """Carry the worth at the last knots with enough errors on to those with fewer.
+    """Extend the effective size from the outermost knots with enough errors to those beyond.
 
     Args:
-        effective: ``(T,)`` worth as measured.
+        effective: ``(T,)`` effective pairs as measured.
         rate: ``(T,)`` monotone.
-        floor: What the sample is worth at the least. However alike the pairs of one person
-            are, pairs that share nobody are independent, and ``P`` people make ``P / 2`` of
-            those (Hoeffding, 1963); same-person pairs are worth one for each person.
+        floor: Lower bound of the effective pairs. Pairs that share nobody are independent, and
+            ``P`` people make ``P / 2`` of them (Hoeffding, 1963). Same-person pairs count at
+            least once per person.
     """
     floor = max(floor, 1.0)
     enough = np.flatnonzero(np.minimum(rate, 1 - rate) * effective >= MIN_EFFECTIVE_ERRORS)
@@ -195,7 +198,7 @@ def _carry(effective: np.ndarray, rate: np.ndarray, floor: float) -> np.ndarray:
 
 
 def _kish(sizes: np.ndarray) -> float:
-    """How many people of equal size these people, some with far more pairs, are worth."""
+    """Kish's effective number of people, given the pairs of each."""
     return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
@@ -207,8 +210,8 @@ def _curve(
     skew: np.ndarray | float = 0.0,
 ) -> RateCurve:
     low, high = interval(rate, worth, skew)
-    # A rate is monotone in the score, and so must its interval be; where noise says otherwise,
-    # the wider end is kept.
+    # The rate is monotone in the score, so its interval must be too; where noise breaks this,
+    # keep the wider end.
     falling = rate[0] >= rate[-1]
     if not falling:
         low, high = low[::-1], high[::-1]

@@ -1,4 +1,4 @@
-"""What is answered about each kind of photo: whole ones, and copies spoiled in known ways."""
+"""Error rates by kind of photo: originals, and copies degraded in known ways."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ WHOLE = "whole"
 TARGETS = (1e-2, 1e-3, 1e-4)
 TARGET_FNMR = 0.01
 BELOW = np.array([-0.5, -0.4, -0.3, -0.25, -0.2, -0.15, -0.1, -0.05, 0.0])
-"""Distances to a threshold at which pairs are counted too: where errors are few, an interval rests
-on what the pairs are worth at lower scores."""
+"""Offsets from a threshold at which pairs are also counted: with few errors, an interval uses the
+effective size at lower scores."""
 
 NEVER = 4 * GRID
-"""Beyond any score."""
+"""A grid place above any score."""
 
 
 @dataclass(frozen=True, eq=False)
 class Copies:
-    """Copies of calibration photos, spoiled as people's photos are.
+    """Copies of calibration photos with realistic defects.
 
     Attributes:
         embeddings: float32 ``(M, D)`` unit vectors.
-        of: int ``(M,)`` row of the photo each is a copy of.
-        quality: ``(M,)`` quality scores.
-        kinds: ``(M,)`` names of what was done to them.
+        of: int ``(M,)`` row of the original photo.
+        quality: ``(M,)`` quality scores in ``[0, 1]``.
+        kinds: ``(M,)`` names of the defects.
     """
 
     embeddings: np.ndarray
@@ -40,7 +40,7 @@ class Copies:
     kinds: np.ndarray
 
     def drawn(self, rows: np.ndarray) -> Copies:
-        """Those of some photos, ascending rows, and counted from the first of these."""
+        """Select the copies of the photos ``rows`` (ascending) and renumber ``of`` to match."""
         kept = np.isin(self.of, rows)
         return Copies(
             self.embeddings[kept],
@@ -53,13 +53,13 @@ class Copies:
 def by_kind(
     collection: Collection, quality: np.ndarray, kinds: np.ndarray, rates: Rates
 ) -> tuple[KindRates, ...]:
-    """Answers to pairs whose two photos are of one kind, on the held-out half of the people.
+    """Measure decisions on pairs of two photos of one kind, on the held-out half.
 
     Args:
         collection: All photos and copies.
         quality: ``(N,)`` in the collection's order.
         kinds: ``(N,)`` names in the collection's order.
-        rates: Has the thresholds, which depend on quality.
+        rates: Source of the thresholds, which depend on quality.
     """
     held_out = collection.half[collection.person] == 1
     classes = _classes(quality, rates)
@@ -81,7 +81,7 @@ def by_kind(
 
 
 def _classes(quality: np.ndarray, rates: Rates) -> np.ndarray:
-    """0 for photos too poor to be judged, then 1 for the poorest bin, and so on."""
+    """Quality class of each photo: 0 if too poor to judge, 1 for the poorest bin, and so on."""
     bins = rates.quality_bins
     return np.searchsorted([bins[0].low, *(each.high for each in bins[:-1])], quality, side="right")
 
@@ -103,7 +103,7 @@ def _answers(part: Collection, classes: np.ndarray, rates: Rates, target: float)
 def _counts(
     part: Collection, classes: np.ndarray, thresholds: np.ndarray, offsets: np.ndarray
 ) -> PersonCounts:
-    """Pairs counted by how far they lie from the threshold for their poorer photo."""
+    """Count pairs by the distance of their score to the threshold for the poorer photo."""
     knots = np.rint(offsets * GRID).astype(np.int64)
     counter = PersonCounter(part.people, len(knots), 1)
     for tile in tiles(part):

@@ -1,7 +1,7 @@
-"""Score -> likelihood ratio: how much likelier it is for one person than for two.
+"""Map scores to likelihood ratios: how much likelier a score is for one person than for two.
 
-The map never falls as the score rises. It is learnt on one half of the people and judged on
-the other by Cllr (Brümmer & du Preez, 2006): 0 is perfect, 1 is what a coin would do.
+The map never falls as the score rises. It is learnt on one half of the people and evaluated on
+the other by Cllr (Brümmer & du Preez, 2006): 0 is perfect, 1 carries no information.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class LikelihoodRatio:
         scores: Ascending scores.
         log10: ``log10`` of the likelihood ratio at each; constant beyond both ends.
         method: ``isotonic`` or ``logistic``, whichever did better on the other half.
-        cllr: Cost of the map on people it was not learnt from.
-        cllr_min: The least cost any rising map could have had on them.
+        cllr: Cost of the map on the other half.
+        cllr_min: Lowest cost that any rising map could have there.
     """
 
     scores: tuple[float, ...]
@@ -33,16 +33,16 @@ class LikelihoodRatio:
     cllr_min: float
 
     def at(self, score: float | np.ndarray) -> np.ndarray:
-        """Likelihood ratio of one or many scores."""
+        """Return the likelihood ratio of one or many scores."""
         return 10.0 ** np.interp(score, self.scores, self.log10)
 
 
 def provable_ratios(fmr: RateCurve, fnmr: RateCurve) -> tuple[float, float]:
-    """The least and the greatest ratio that the ends of the intervals still prove.
+    """Return the smallest and largest likelihood ratio that the intervals support.
 
-    "This score or higher" is as many times likelier for one person as the share of their pairs
-    up there exceeds that of strangers, "lower than this" likewise. A score may tell more than any
-    of these; the sample cannot show it.
+    The ratio of "this score or higher" is the fraction of same-person pairs there, divided by the
+    fraction of stranger pairs; likewise for "below this score". A score may be stronger evidence
+    than any of these, but the sample cannot show it.
     """
     lower = fnmr.high / np.maximum(1 - fmr.high, 1e-12)
     upper = (1 - fnmr.high) / fmr.high
@@ -52,13 +52,13 @@ def provable_ratios(fmr: RateCurve, fnmr: RateCurve) -> tuple[float, float]:
 def fit_likelihood(
     learn: Sample, check: Sample, bounds: tuple[float, float], knots: np.ndarray
 ) -> LikelihoodRatio:
-    """Learn a map on one sample of pairs and judge it on another.
+    """Learn a map on one sample of pairs and evaluate it on another.
 
     Args:
         learn: Scores to learn from.
         check: Scores of other people.
-        bounds: No ratio lies beyond these, see :func:`provable_ratios`.
-        knots: Ascending scores to which both samples are binned.
+        bounds: Smallest and largest ratio allowed; see :func:`provable_ratios`.
+        knots: Ascending scores that bound the bins of both samples.
     """
     learn, check = _binned(learn, knots), _binned(check, knots)
     limits = np.log10(bounds)
@@ -85,14 +85,14 @@ def fit_likelihood(
 def reliability(
     ratio: LikelihoodRatio, check: Sample, bins: int = 16, least: int = 10
 ) -> list[tuple[float, float, int, int]]:
-    """Promised against observed ratios on ``check``, in groups of similar promise.
+    """Compare predicted with observed ratios on ``check``, in groups of similar prediction.
 
-    Groups are joined upwards until each holds ``least`` pairs of both kinds, without which no
-    ratio can be observed. A group's promise is the share of same-person pairs its ratios foretell
-    at even odds, again as a ratio.
+    Groups are merged upwards until each holds ``least`` pairs of both kinds; fewer give no
+    observed ratio. A group's prediction is the share of same-person pairs that its ratios predict
+    at even odds, converted back to a ratio.
 
     Returns:
-        ``(promised log10 ratio, observed log10 ratio, same-person pairs, stranger pairs)`` of
+        ``(predicted log10 ratio, observed log10 ratio, same-person pairs, stranger pairs)`` of
         each group, ascending.
     """
     promised = np.log10(ratio.at(check.values))
@@ -114,7 +114,7 @@ def reliability(
 
 
 def _binned(sample: Sample, knots: np.ndarray) -> Sample:
-    """The sample with every score moved to the middle of its bin."""
+    """Move every score of a sample to the middle of its bin."""
     place = np.searchsorted(knots, sample.values, side="right")
     middles = np.r_[knots[0], (knots[:-1] + knots[1:]) / 2, knots[-1]]
     genuine, impostor = (
@@ -130,7 +130,7 @@ def _isotonic(sample: Sample, step: bool = False) -> tuple[np.ndarray, np.ndarra
     genuine = sample.genuine / sample.genuine.sum()
     impostor = sample.impostor / sample.impostor.sum()
     weight = genuine + impostor
-    from scipy.optimize import isotonic_regression  # half a second: for fitting alone
+    from scipy.optimize import isotonic_regression  # takes 0.5 s; only fitting needs it
 
     fitted = isotonic_regression(genuine / weight, weights=weight).x
     fitted = np.clip(fitted, 1e-12, 1 - 1e-12)
@@ -143,7 +143,7 @@ def _isotonic(sample: Sample, step: bool = False) -> tuple[np.ndarray, np.ndarra
 
 
 def _logistic(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-    """A straight line in log odds."""
+    """Logistic regression: a straight line in log-odds."""
     genuine = sample.genuine / sample.genuine.sum()
     impostor = sample.impostor / sample.impostor.sum()
     weight = genuine + impostor

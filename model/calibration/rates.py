@@ -1,4 +1,4 @@
-"""What a score, and a threshold, was measured to mean."""
+"""Measured error rates at any score or threshold."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CERTAIN_ERRORS = 3.0
 
 
 CAUTION_ERRORS = 30.0
-"""A sample worth this many independent errors can afford a margin: it costs a third of the target
-at most, and less with more."""
+"""Fewest effective errors at which thresholds get a safety margin. The margin then costs at most a
+third of the target, and less with more errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Rates:
     """Error rates at any score, and scores for any error rate.
 
     Attributes:
-        parts: Everything that was measured.
+        parts: All measured parts.
     """
 
     parts: Parts = field(repr=False)
@@ -51,7 +51,7 @@ class Rates:
         return self._rate_at(self._curves(quality).fnmr, score)
 
     def likelihood_ratio(self, score: float) -> float:
-        """How many times likelier this score is for one person than for two."""
+        """Return how many times likelier this score is for one person than for two."""
         return float(self.parts.likelihood.at(score))
 
     def false_match_chance(self, score: float, gallery_size: int) -> Rate:
@@ -64,16 +64,16 @@ class Rates:
         return tuple(self.threshold(target) for target in TARGETS)
 
     def threshold(self, target_fmr: float) -> Threshold:
-        """The lowest score whose false-match rate was within ``target_fmr`` on the first half.
+        """Return the lowest score whose false-match rate is within ``target_fmr`` on the fit half.
 
-        Where the sample allows (`CAUTION_ERRORS`), it is the upper end of the rate's interval that
-        is kept within the target.
+        If the sample is large enough (`CAUTION_ERRORS`), the upper end of the rate's interval must
+        be within the target.
         """
         if not 0 < target_fmr < 1:
             raise ValueError(f"target_fmr is {target_fmr}; it must lie between 0 and 1")
         fit, measured = self.parts.fit.fmr, self.parts.held_out
         reached = np.flatnonzero(fit.errors <= target_fmr * fit.trials * (1 + 1e-9))
-        # One photo filed under two people scores 1: then no threshold reaches a small target.
+        # A photo labelled as two people scores 1; then no threshold reaches a small target.
         knot = int(reached[0]) if len(reached) else len(fit.errors) - 1
         knot = max(knot, self._cautious_knot(target_fmr))
         score = float(self.parts.scores[knot])
@@ -82,7 +82,7 @@ class Rates:
             supported = bool(len(reached) and target_fmr * self._worth[knot] >= CERTAIN_ERRORS)
             rates = measured.fmr.at(knot), measured.fnmr.at(knot)
             return Threshold(target_fmr, score, *rates, supported, extrapolated=False)
-        # Never below a threshold that was measured, or a stricter target could accept more.
+        # Not below any measured threshold, or a stricter target could accept more.
         score = max(self.parts.tail.score_at(target_fmr), highest_score, score)
         rates = self._rate_at(measured.fmr, score), self._rate_at(measured.fnmr, score)
         return Threshold(target_fmr, score, *rates, supported=False, extrapolated=True)
@@ -90,30 +90,30 @@ class Rates:
     def limits(
         self, target_fmr: float, target_fnmr: float, quality: float | None = None
     ) -> tuple[float, float]:
-        """Scores to say "same" from, and "different" below, for photos of this quality.
+        """Return the scores to accept from and to reject below, for photos of this quality.
 
-        Where photos of this quality make more errors than promised, the two move apart.
+        If photos of this quality cause more errors than promised, the two move apart.
         """
         accept, reject = self.threshold(target_fmr).threshold, self._reject_below(target_fnmr)
         bin_ = self._quality_bin(quality)
         if bin_ is not None:
             calm = np.flatnonzero(bin_.curves.fmr.low <= target_fmr)
-            # One photo filed under two people scores 1: then no score is calm but the last knot's.
+            # A photo labelled as two people scores 1; then only the last knot is within the target.
             accept = max(accept, float(self.parts.scores[calm[0] if len(calm) else -1]))
             kept = np.flatnonzero(bin_.curves.fnmr.low <= target_fnmr)
             reject = min(reject, float(self.parts.scores[kept[-1]]))
         return accept, min(reject, accept)
 
     def search_threshold(self, gallery_size: int, target_fpir: float) -> SearchThreshold:
-        """The threshold for a search among ``gallery_size`` people.
+        """Return the threshold for a search among ``gallery_size`` people.
 
-        Someone unknown meets that many strangers at once. Taking these for independent gives
-        the false-match rate each may have; people who resemble many others make this err on
-        the safe side, for their false matches fall into fewer searches.
+        A search compares an unknown person with that many strangers. Treating the comparisons as
+        independent gives the false-match rate allowed for each. This is conservative: the false
+        matches of people who resemble many others concentrate in fewer searches.
 
         Args:
             gallery_size: People in the gallery, at least 1.
-            target_fpir: Chance, for someone who is not in it, of any match at all.
+            target_fpir: Probability of any match for a person who is not in the gallery.
         """
         if gallery_size < 1 or not 0 < target_fpir < 1:
             raise ValueError(
@@ -150,7 +150,7 @@ class Rates:
 
     @property
     def people(self) -> int:
-        """People it was measured on; 0 if unknown."""
+        """Number of people measured; 0 if unknown."""
         return self.parts.people
 
     @property
@@ -163,7 +163,7 @@ class Rates:
 
     @cached_property
     def _worth(self) -> np.ndarray:
-        """``(T,)`` how many independent stranger pairs the poorer half is worth at each knot."""
+        """``(T,)`` effective stranger pairs at each knot, in the half with fewer."""
         return np.minimum(self.parts.fit.fmr.effective, self.parts.held_out.fmr.effective)
 
     @property
@@ -171,7 +171,7 @@ class Rates:
         return True
 
     def _cautious_knot(self, target_fmr: float) -> int:
-        """The first knot whose whole interval is within the target, as far as can be afforded."""
+        """Return the first knot whose whole interval is within the target, if data allow."""
         if not self._cautious:
             return 0
         high = self.parts.fit.fmr.high
@@ -182,7 +182,7 @@ class Rates:
 
     @cached_property
     def _measured_down_to(self) -> tuple[float, float]:
-        """The smallest target without a larger one that has to be extrapolated; its threshold."""
+        """The smallest target down to which nothing is extrapolated, and its threshold."""
         fit, scores = self.parts.fit.fmr, self.parts.scores
         rate = fit.errors / fit.trials
         # A knot serves the targets from its own rate up to the rate of the knot before it.
@@ -198,11 +198,11 @@ class Rates:
         return float(least[last]), float(scores[serving[last]])
 
     def _reject_below(self, target_fnmr: float) -> float:
-        """The highest score below which "different" is fair.
+        """Return the highest score below which "different" is justified.
 
-        At most ``target_fnmr`` of same-person pairs lie below it, and whatever does is likelier
-        for strangers; a good model would otherwise call pairs different that speak for one
-        person.
+        At most ``target_fnmr`` of same-person pairs lie below it, and scores below it are likelier
+        for strangers. Without the second condition, a good model would call pairs different that
+        are evidence for one person.
         """
         curve, ratio = self.parts.fit.fnmr, self.parts.likelihood
         kept = np.flatnonzero(curve.errors <= target_fnmr * curve.trials)

@@ -1,4 +1,4 @@
-"""Two distributions in a few figures, with intervals from people drawn again."""
+"""Summary statistics of the two distributions, with bootstrap intervals over people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPLICATES = 400
 
 
 def summarise(sample: Sample) -> Summary:
-    """Figures of one sample, not yet with intervals."""
+    """Compute the summary of one sample, without intervals."""
     genuine, impostor = (_spread(sample.values, n) for n in (sample.genuine, sample.impostor))
     pooled = np.sqrt((genuine.std**2 + impostor.std**2) / 2)
     if pooled == 0:
@@ -37,12 +37,12 @@ def summarise(sample: Sample) -> Summary:
 
 
 def error_curves(counts: PersonCounts) -> ErrorCurves:
-    """Both error rates of one population, with intervals over people."""
+    """Compute both error rates of one population, with intervals over people."""
     return ErrorCurves(false_match_curve(counts), false_non_match_curve(counts))
 
 
 def equal_error(sample: Sample) -> tuple[float, float]:
-    """EER and its threshold, by the rule of the FVC contests (Maio et al., 2002)."""
+    """EER and its threshold, by the rule of the FVC competitions (Maio et al., 2002)."""
     fmr = sample.false_matches / sample.impostor.sum()
     fnmr = sample.false_non_matches / sample.genuine.sum()
     crossed = np.flatnonzero(fmr <= fnmr)
@@ -55,14 +55,14 @@ def equal_error(sample: Sample) -> tuple[float, float]:
 def bootstrap(
     counts: PersonCounts, knots: np.ndarray, summary: Summary, seed: int
 ) -> dict[str, Estimate]:
-    """Intervals of d' and EER from people drawn again with replacement."""
+    """Bootstrap intervals of d' and EER over people."""
     rng = np.random.default_rng(seed)
     people = len(counts.genuine)
     draws = rng.multinomial(people, np.full(people, 1 / people), REPLICATES).astype(np.float32)
 
     def pairs(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         genuine = (weights @ counts.genuine.astype(np.float32)).astype(float)
-        # Weights of a pair add up over its two people: 1 + (w - 1) + (v - 1).
+        # A pair's weight is the sum over its two people: 1 + (w - 1) + (v - 1).
         impostor = (weights @ counts.impostor.astype(np.float32)).astype(float)
         return genuine, impostor - counts.impostor.sum(axis=0) / 2
 
@@ -72,7 +72,7 @@ def bootstrap(
 def bootstrap_pairs(
     sample: Sample, knots: np.ndarray, summary: Summary, seed: int
 ) -> dict[str, Estimate]:
-    """The same from pairs drawn again, as if no two shared a person."""
+    """Bootstrap intervals of d' and EER over pairs, as if all were independent."""
     rng = np.random.default_rng(seed)
     bins = np.searchsorted(knots, sample.values, side="right")
     sides = [
@@ -89,9 +89,9 @@ def _intervals(
     whole: Sequence[np.ndarray],
     draws: Sequence[np.ndarray],
 ) -> dict[str, Estimate]:
-    """From genuine and impostor pairs per bin, as they are ``(1, bins)`` and drawn ``(R, bins)``.
+    """Compute intervals from pair counts per bin: whole ``(1, bins)`` and drawn ``(R, bins)``.
 
-    Bins are coarse: how far the draws lie from the whole is added to the exact figure.
+    Bins are coarse, so only the difference between draws and whole is added to the exact value.
     """
     middles = np.r_[knots[0], (knots[:-1] + knots[1:]) / 2, knots[-1]]
     d_prime, eer = summary.d_prime.value, summary.eer.value
@@ -107,7 +107,7 @@ def _intervals(
 
 
 def d_primes(genuine: np.ndarray, impostor: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """d' of many samples ``(R, bins)`` of pairs, counted at ``scores``; NaN without a spread."""
+    """d' of many samples ``(R, bins)``, counted at ``scores``; NaN if the spread is zero."""
     means, variances = [], []
     with np.errstate(invalid="ignore", divide="ignore"):
         for counts in (genuine, impostor):
@@ -115,14 +115,14 @@ def d_primes(genuine: np.ndarray, impostor: np.ndarray, scores: np.ndarray) -> n
             means.append(counts @ scores / total)
             squares = (scores - means[-1][:, None]) ** 2
             variances.append((counts * squares).sum(axis=1) / total)
-        # Added weights may leave a replicate of very few people without a spread.
+        # Additive weights can make the variance of a replicate of very few people zero or less.
         pooled = np.sqrt(np.maximum(sum(variances) / 2, 0))
         return np.where(pooled > 0, (means[0] - means[1]) / pooled, np.nan)
 
 
 def equal_errors(genuine: np.ndarray, impostor: np.ndarray) -> np.ndarray:
-    """EER of many samples ``(R, bins)``, between the bins on a straight line; NaN of empty ones."""
-    # A threshold below all bins and one above them: so the two rates always cross.
+    """EER of many samples ``(R, bins)``, interpolated between bins; NaN for empty samples."""
+    # Include a threshold below and one above all bins, so that the two rates always cross.
     below = np.zeros((len(genuine), 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         fnmr = np.hstack([below, genuine.cumsum(axis=1)]) / genuine.sum(axis=1, keepdims=True)

@@ -1,7 +1,7 @@
-"""Beyond the last false match: a threshold for rates the sample is too small to measure.
+"""Extrapolate thresholds for false-match rates that the sample is too small to measure.
 
-The scores of strangers above a high mark follow a generalised Pareto law (Pickands, 1975).
-Whatever comes from here is a guess about pairs nobody has seen, and is labelled so.
+Stranger scores above a high threshold follow a generalised Pareto distribution (Pickands, 1975).
+The results are extrapolations and are labelled as such.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Tail:
 
     Attributes:
         start: Score at which the tail begins.
-        rate: Share of stranger pairs above it.
-        scale: Scale of the Pareto law, in units of score.
-        shape: Its shape; below zero the scores have an upper end.
+        rate: Fraction of stranger pairs at or above ``start``.
+        scale: Scale of the Pareto distribution, in units of score.
+        shape: Its shape; if negative, the scores have an upper limit.
     """
 
     start: float
@@ -34,7 +34,7 @@ class Tail:
     shape: float
 
     def score_at(self, rate: float) -> float:
-        """Score that this share of stranger pairs would reach; ``rate`` below ``self.rate``."""
+        """Return the score with this false-match rate; ``rate`` must be below ``self.rate``."""
         ratio = rate / self.rate
         if abs(self.shape) < 1e-9:
             return self.start - self.scale * float(np.log(ratio))

@@ -1,4 +1,4 @@
-"""What a calibration is made of: small frozen values that turn into JSON and back."""
+"""The parts of a calibration: small frozen dataclasses that convert to JSON and back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from model.calibration.tail import Tail
 from model.types import Rate
 
 TARGETS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-"""False-match rates every calibration states a threshold for."""
+"""False-match rates for which every calibration gives a threshold."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95% interval over people."""
+    """An estimate with its 95% interval over people."""
 
     value: float
     low: float
@@ -27,7 +27,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Spread:
-    """Where a distribution of scores lies."""
+    """Mean, standard deviation and skewness of a score distribution."""
 
     mean: float
     std: float
@@ -36,14 +36,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A score to accept from, and what was measured there on people it was not chosen on.
+    """An acceptance threshold with its error rates on people it was not chosen on.
 
     Attributes:
-        target_fmr: The false-match rate asked for.
+        target_fmr: The requested false-match rate.
         threshold: Lowest score that counts as the same person.
         fmr, fnmr: Rates measured at the threshold on the held-out half of the people.
         supported: Whether the sample is large enough to measure the target.
-        extrapolated: Whether the threshold comes from the tail model instead of from counts.
+        extrapolated: Whether the threshold comes from the tail model instead of counts.
     """
 
     target_fmr: float
@@ -63,8 +63,8 @@ class SearchThreshold(Threshold):
 
     Attributes:
         gallery_size: People in the gallery.
-        target_fpir: Chance, for someone who is not in the gallery, of any match at all.
-        fpir: That chance at the threshold, from the held-out false-match rate.
+        target_fpir: Requested probability of any match for a person not in the gallery.
+        fpir: That probability at the threshold, from the held-out false-match rate.
     """
 
     gallery_size: int
@@ -74,7 +74,7 @@ class SearchThreshold(Threshold):
 
 @dataclass(frozen=True)
 class Summary:
-    """The two distributions in a few figures, beside what the Gaussian model makes of them."""
+    """Summary of the two distributions, with the EER and threshold of a Gaussian model."""
 
     d_prime: Estimate
     eer: Estimate
@@ -130,11 +130,11 @@ class GroupRates:
     """Error rates of one group, or between two, at one of the global thresholds.
 
     Attributes:
-        groups: The groups of the two photos; equal within a group.
-        target_fmr, threshold: The global threshold.
-        people: People who have pairs here.
-        fmr, fnmr: Measured on the held-out half; None where there are too few people, and
-            no ``fnmr`` between groups.
+        groups: The groups of the two photos; equal for rates within a group.
+        target_fmr, threshold: The global target and its threshold.
+        people: Number of people with such pairs.
+        fmr, fnmr: Measured on the held-out half; None if there are too few people. ``fnmr`` is
+            None between groups.
     """
 
     groups: tuple[str, str]
@@ -155,15 +155,15 @@ class GroupRates:
 
 @dataclass(frozen=True)
 class KindRates:
-    """Answers to pairs whose two photos are of one kind, such as ``blurred``.
+    """Error rates for pairs of two photos of one kind, such as ``blurred``.
 
     Attributes:
-        kind: What was done to the photos; ``whole`` for nothing.
-        target_fmr: The target asked for; thresholds are those for the quality of each pair.
-        people: People with such photos, none of whom thresholds were chosen on.
-        fmr: Strangers called the same.
-        missed: Pairs of one person not called the same.
-        different: Pairs of one person called different; the rest of those missed are inconclusive.
+        kind: The defect of the photos; ``whole`` for none.
+        target_fmr: The requested target; the threshold depends on the quality of each pair.
+        people: People with such photos, all from the held-out half.
+        fmr: Stranger pairs called the same.
+        missed: Same-person pairs not called the same.
+        different: Same-person pairs called different; the other missed ones are inconclusive.
     """
 
     kind: str
@@ -175,7 +175,7 @@ class KindRates:
 
     @property
     def exceeded(self) -> bool:
-        """Whether strangers certainly pass more often than the target says."""
+        """Whether the whole interval of the false-match rate exceeds the target."""
         return self.fmr.low > self.target_fmr
 
     @classmethod
@@ -186,7 +186,7 @@ class KindRates:
 
 @dataclass(frozen=True)
 class Histograms:
-    """Both distributions, coarse enough to draw.
+    """Coarse histograms of both distributions, for plots.
 
     Attributes:
         edges: ``B + 1`` ascending scores.
@@ -204,20 +204,20 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Everything that was measured; `Calibration` adds what it was measured for.
+    """All measured parts; `Calibration` adds the model, protocol and data they belong to.
 
     Attributes:
         scores: float64 ``(T,)`` ascending knots, shared by all curves.
-        fit: The half of the people thresholds are chosen on.
+        fit: The half of the people used to choose thresholds.
         held_out: The other half.
-        everyone: All pairs, those between the halves included.
+        everyone: All pairs, including those between the halves.
         reliability: Rows of `likelihood.reliability` on the held-out half.
         people: Number of people, 0 if unknown.
         genuine_people: People with at least two photos.
-        largest_share: Share of all same-person pairs that are of one person.
-        quality: By the lower quality of the two photos, poorest first.
-        groups: By group, at each target's threshold.
-        kinds: By kind of photo.
+        largest_share: Largest fraction of all same-person pairs that belong to one person.
+        quality: Rates by the lower quality of the two photos, poorest first.
+        groups: Rates by group, at each target's threshold.
+        kinds: Rates by kind of photo.
     """
 
     scores: np.ndarray
@@ -238,7 +238,7 @@ class Parts:
 
 
 def significant(values: np.ndarray, digits: int = 5) -> list[float]:
-    """Rounded to so many significant digits, for a file people can read."""
+    """Round to significant digits, for a readable file."""
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, float)]
 
 

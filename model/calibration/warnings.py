@@ -1,4 +1,4 @@
-"""What a reader of a calibration should beware of, in sentences."""
+"""Warnings about the limits of a calibration, as sentences."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from model.calibration.calibration import Calibration
 
 DISAGREES = 2.0
-"""The Gaussian model is called wrong when it misses a tail by more than this factor."""
+"""Warn when the Gaussian model is wrong about a tail by more than this factor."""
 
 
 def calibration_warnings(calibration: Calibration) -> tuple[str, ...]:
-    """What a reader of this calibration should beware of."""
+    """List the warnings for a calibration."""
     found = []
     parts, summary = calibration.parts, calibration.summary
     if parts.people == 0:
@@ -46,7 +46,7 @@ def calibration_warnings(calibration: Calibration) -> tuple[str, ...]:
 
 
 def _gaussian_tails(calibration: Calibration) -> list[str]:
-    """Where mean and spread alone would mislead most, for each kind of error."""
+    """Report where the Gaussian model is most wrong, for each kind of error."""
     summary = calibration.summary
     kinds = (
         ("strangers match", "fmr", summary.impostor, -1),
@@ -59,7 +59,7 @@ def _gaussian_tails(calibration: Calibration) -> list[str]:
             rate: Rate = getattr(target, name)
             offset = (target.threshold - spread.mean) / max(spread.std, 1e-12)
             guess = float(ndtr(side * offset))
-            # Only what the interval rules out counts as a miss, by its nearer end.
+            # A miss must lie outside the interval; its size is measured from the nearer end.
             if target.supported and guess > 0 and not rate.low <= guess <= rate.high:
                 near = rate.low if rate.low > guess else rate.high
                 misses.append((max(near / guess, guess / near), target, rate.value / guess))

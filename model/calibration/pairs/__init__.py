@@ -1,1 +1,1 @@
-"""The pairs of a photo collection: their scores, counted for each person, and the worst of them."""
+"""The pairs of a photo collection: scores, counts per person, and the worst pairs."""

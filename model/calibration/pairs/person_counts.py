@@ -1,8 +1,8 @@
-"""How many of each person's pairs reach each score: what intervals over people are made of.
+"""Count each person's pairs by score, as input for intervals over people.
 
-Pairs that share a person are not independent, so an interval needs to know whose pairs the
-errors are. For ``P`` people and ``T`` knots this is a ``P x (T + 1)`` table, plus three sums
-over couples of people that say how far the pairs of one couple repeat each other.
+Pairs that share a person are not independent, so an interval needs the errors per person. For
+``P`` people and ``T`` knots this is a ``P x (T + 1)`` table, plus three sums over couples of people
+that measure how strongly the pairs of a couple are correlated.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class PersonCounts:
     """Pair counts by person for one population of pairs.
 
     Bin ``0`` holds scores below the first knot, bin ``k`` those in ``[knot[k-1], knot[k])``.
-    A stranger pair is counted for both of its people. A couple is two different people; with
-    ``K`` of its ``M`` pairs at or above a knot, the sums below run over all couples.
+    A stranger pair is counted for both of its people. A couple is two different people. The sums
+    below run over all couples, with ``K`` of a couple's ``M`` pairs at or above a knot.
 
     Attributes:
         genuine: ``(P, T + 1)`` same-person pairs.
@@ -39,7 +39,7 @@ class PersonCounts:
     couples: int
 
     def __add__(self, other: PersonCounts) -> PersonCounts:
-        """Join populations whose couples are disjoint."""
+        """Add the counts of populations with disjoint couples."""
         return PersonCounts(
             self.genuine + other.genuine,
             self.impostor + other.impostor,
@@ -51,18 +51,18 @@ class PersonCounts:
 
 
 class PersonCounter:
-    """Adds up pairs into one `PersonCounts` per population.
+    """Counts pairs into one `PersonCounts` per population.
 
     Args:
         people: Number of people ``P``.
         knots: Number of knots ``T``.
-        populations: Number of populations pairs may belong to.
+        populations: Number of populations.
     """
 
     def __init__(self, people: int, knots: int, populations: int) -> None:
         self.populations = populations
         self.width = knots + 1
-        # A power of two, so that sorted keys come apart by shifting instead of dividing.
+        # A power of two, so that sorted keys can be split by shifting instead of dividing.
         self.shift = int(self.width).bit_length()
         self.genuine = np.zeros((people, populations, self.width), np.int64)
         self.impostor = np.zeros((people, populations, self.width), np.int64)
@@ -76,10 +76,10 @@ class PersonCounter:
     def add_impostor(
         self, first: np.ndarray, second: np.ndarray, population: np.ndarray, bins: np.ndarray
     ) -> None:
-        """Add stranger pairs; all pairs of a couple must come in one call.
+        """Add stranger pairs; all pairs of a couple must be in one call.
 
         Args:
-            first, second: ``(K,)`` the two people of each pair, ordered alike for each couple.
+            first, second: ``(K,)`` the two people of each pair, in the same order for a couple.
             population: ``(K,)`` or scalar, the population of each pair.
             bins: ``(K,)`` bin of each pair's score.
         """
@@ -97,8 +97,8 @@ class PersonCounter:
         cell, bins = key >> self.shift, top - (key & ((1 << self.shift) - 1))
         starts = np.flatnonzero(np.r_[True, cell[1:] != cell[:-1]])
         sizes = np.diff(np.r_[starts, len(cell)])
-        # Pairs now run from the highest score down within their couple. Giving the r-th the
-        # weight 2r - 1 makes the weights at or above any score add up to K * K.
+        # Within a couple, pairs are now sorted from the highest score down. With weight 2r - 1
+        # for the r-th, the weights at or above any score sum to K * K.
         rank = np.arange(1, len(cell) + 1) - np.repeat(starts, sizes)
         population = cell % self.populations if self.populations > 1 else 0
         place = population * self.width + bins
@@ -143,18 +143,18 @@ def count_people(
     table: np.ndarray,
     progress: Progress | None = None,
 ) -> list[PersonCounts]:
-    """Stream all pairs into counts by person, separately for each population of pairs.
+    """Count all pairs by person, separately for each population of pairs.
 
     Args:
         collection: The photos.
         knots: float64 ``(T,)`` ascending scores on the grid.
         classes: int ``(N,)`` class of each photo, in the collection's order.
-        table: int ``(C, C)`` symmetric: the population of a pair by its photos' classes, -1 to
-            leave the pair out.
-        progress: Called with pairs done and pairs in all.
+        table: int ``(C, C)`` symmetric: the population of a pair by its photos' classes; -1
+            excludes the pair.
+        progress: Called with the number of pairs done and the total.
 
     Returns:
-        One `PersonCounts` per population, ``table.max() + 1`` in number.
+        ``table.max() + 1`` counts, one per population.
     """
     bin_of = np.searchsorted(to_grid(knots), np.arange(2 * GRID + 1), side="right").astype(np.int32)
     counter = PersonCounter(collection.people, len(knots), int(table.max()) + 1)

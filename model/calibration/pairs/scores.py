@@ -1,7 +1,7 @@
-"""Every pair of a photo collection, streamed tile by tile into counts.
+"""Score every pair of a photo collection, tile by tile, and count the scores.
 
-Nothing here keeps a score: 13,000 photos make 87 million pairs, and what is left of them is a
-fine histogram and, for each person, how many of their pairs reach each of a few hundred scores.
+Scores are not stored: 13,000 photos make 87 million pairs. Only a fine histogram is kept and, for
+each person, how many pairs reach each of a few hundred scores.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 GRID = 2**20
-"""Steps per unit of score: scores are counted to the nearest millionth below."""
+"""Steps per unit of score; scores are rounded down to about a millionth."""
 
 TILE_PHOTOS = 1024
 
@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Scores as distinct ascending values with how often each occurred.
+    """Distinct ascending scores with their counts.
 
     Attributes:
         values: float64 ``(V,)``, strictly ascending.
@@ -68,15 +68,15 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Embeddings ordered so that each person's photos, and each half's people, lie together.
+    """Embeddings sorted by half, then by person.
 
     Attributes:
         vectors: float32 ``(N, D)`` unit vectors.
         person: int ``(N,)``, ascending from 0.
         half: int ``(P,)`` of 0 or 1 per person, ascending.
-        order: int ``(N,)``, the place of each row in the caller's arrays.
-        meeting: bool ``(N,)``, whether a photo is held against those of other people too.
-        source: int ``(N,)``, equal for copies of one photo, which make no pair.
+        order: int ``(N,)``, the index of each row in the caller's arrays.
+        meeting: bool ``(N,)``, whether a photo is also used in stranger pairs.
+        source: int ``(N,)``, equal for copies of one photo; they are not paired.
     """
 
     vectors: np.ndarray
@@ -101,8 +101,8 @@ class Collection:
             embeddings: ``(N, D)`` unit vectors.
             labels: ``(N,)`` person of each photo, any integers.
             half: ``(N,)`` of 0 or 1, equal for all photos of a person.
-            meeting: ``(N,)`` photos that meet strangers; without, all of them.
-            source: ``(N,)`` equal for copies of one photo; without, there are none.
+            meeting: ``(N,)`` mask of the photos used in stranger pairs; None for all.
+            source: ``(N,)`` equal for copies of one photo; None if there are no copies.
         """
         order = np.lexsort([labels, half])
         sorted_labels = np.asarray(labels)[order]
@@ -127,7 +127,7 @@ class Collection:
         return int((own * (own - 1)).sum() + met.sum() ** 2 - (met**2).sum()) // 2
 
     def tile_bounds(self) -> list[int]:
-        """Row numbers that cut the photos between people, and between the halves."""
+        """Row numbers that split the photos into tiles, between people and between halves."""
         starts = np.flatnonzero(np.r_[True, self.person[1:] != self.person[:-1]])
         stops = np.r_[starts[1:], len(self.person)]
         bounds = [0]
@@ -141,12 +141,12 @@ class Collection:
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A rectangle of pairs, flattened: each pair once, no photo with itself.
+    """A flattened rectangle of pairs: each pair once, no photo with itself.
 
     Attributes:
         rows, cols: int32 ``(K,)`` row numbers of the two photos in the collection.
         index: int32 ``(K,)`` scores on the grid, 0 for -1 and ``2 * GRID`` for 1.
-        diagonal: Whether the tile holds pairs of one person; other tiles hold none.
+        diagonal: Whether the tile may hold same-person pairs; other tiles hold none.
     """
 
     rows: np.ndarray
@@ -156,19 +156,19 @@ class Tile:
 
 
 def to_grid(scores: np.ndarray) -> np.ndarray:
-    """Cosines as int32 grid places; ``place >= to_grid(t)`` exactly when ``score >= t``."""
+    """Convert cosines to int32 grid places: ``place >= to_grid(t)`` if ``score >= t``."""
     return np.floor(np.clip(scores, -1, 1) * np.float32(GRID)).astype(np.int32) + GRID
 
 
 def from_grid(places: np.ndarray) -> np.ndarray:
-    """Lower edge of each grid place, as float64 scores."""
+    """Convert grid places to float64 scores, the lower edge of each."""
     return (np.asarray(places, np.float64) - GRID) / GRID
 
 
 def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[Tile]:
-    """Yield all pairs of one person, and all of two that meet, in tiles of about 1024 x 1024.
+    """Yield same-person pairs and the stranger pairs of ``meeting`` photos, about 1024 x 1024 each.
 
-    Tiles are cut between people, so that all pairs of any two people are in one tile.
+    Tiles are split between people, so that all pairs of any two people are in one tile.
     """
     person, meeting = collection.person, collection.meeting
     photos = np.arange(len(person), dtype=np.int32)
@@ -187,7 +187,7 @@ def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[
                 tile = Tile(rows[keep], cols[keep], places[keep], True)
             else:
                 tile = Tile(rows.ravel(), cols.ravel(), places.ravel(), False)
-            if len(tile.index):  # a photo alone on the diagonal makes no pair
+            if len(tile.index):  # a single photo on the diagonal has no pair
                 yield tile
             done += len(tile.index)
             if progress:
@@ -195,7 +195,7 @@ def tiles(collection: Collection, progress: Progress | None = None) -> Iterator[
 
 
 def histograms(collection: Collection, progress: Progress | None = None) -> list[Sample]:
-    """Fine score counts within half 0, within half 1, and across the two, in this order."""
+    """Count scores within half 0, within half 1, and across the halves, in this order."""
     counts = np.zeros((3, 2, 2 * GRID + 1), np.int64)
     for tile in tiles(collection, progress):
         first, last = (collection.half[collection.person[at[0]]] for at in (tile.rows, tile.cols))

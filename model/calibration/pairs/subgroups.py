@@ -1,4 +1,4 @@
-"""The same error rates for part of the pairs: by photo quality, and by groups the user named."""
+"""Error rates for subsets of the pairs: by photo quality, and by groups the user named."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MIN_GROUP_PEOPLE = 20
 """Groups with fewer people than this get no rate."""
 
 QUALITY_SHARES = (1 - (2 / 3) ** 0.5, 1 - (1 / 3) ** 0.5)
-"""Photo quantiles that put a third of all pairs into each bin of the lower of two qualities."""
+"""Quantiles of photo quality that put a third of all pairs, by the poorer photo, into each bin."""
 
 COPIES_SHARES = (0.1, 0.25, 0.5)
-"""The same where half of the photos are spoiled copies: the poorest tenth by itself."""
+"""The same when half of the photos are degraded copies; the poorest tenth has its own bin."""
 
 TOO_POOR_SHARE = 1 / 200
-"""Of the calibration's photos: what is poorer than all but these has no known error rate."""
+"""Photos in the lowest 0.5% of calibration quality have no known error rate."""
 
 
 def by_quality(
@@ -33,12 +33,12 @@ def by_quality(
     *,
     copies: bool = False,
 ) -> tuple[QualityBin, ...]:
-    """All pairs by the lower quality of the two photos.
+    """Measure error rates by the lower quality of the two photos.
 
-    The lowest bin begins at `TOO_POOR_SHARE`, though it counts the few pairs below that too.
-    With copies there are photos enough of each quality, and two poor ones are more often taken for
-    one person than a poor and a good one: false matches are then counted where both photos are in
-    the bin, which is the worst case of its pairs.
+    The lowest bin starts at the quantile `TOO_POOR_SHARE` but also counts the few pairs below it.
+    Two poor photos cause more false matches than a poor and a good one. With copies there are
+    enough photos of each quality, so false matches are then counted only if both photos are in
+    the bin: the worst case.
     """
     quality = np.asarray(quality, float)[collection.order]
     shares = COPIES_SHARES if copies else QUALITY_SHARES
@@ -51,7 +51,7 @@ def by_quality(
     if copies:
         table = table + len(numbers) * np.eye(len(numbers), dtype=int)
     counts = count_people(collection, knots, classes, table, progress)
-    if copies:  # first the mixed pairs of each bin but the best, then those inside each
+    if copies:  # first the mixed pairs of each bin except the best, then the pairs within each
         inside = counts[len(numbers) :]
         mixed = [*counts[: len(numbers) - 1], None]
         curves = [_similar(pairs, others) for pairs, others in zip(inside, mixed, strict=True)]
@@ -65,7 +65,7 @@ def by_quality(
 
 
 def _similar(inside: PersonCounts, mixed: PersonCounts | None) -> ErrorCurves:
-    """False matches where both photos are in a bin, misses where the poorer one is."""
+    """Count false matches if both photos are in a bin, misses if the poorer one is."""
     genuine = inside.genuine if mixed is None else inside.genuine + mixed.genuine
     return error_curves(replace(inside, genuine=genuine))
 
@@ -76,13 +76,13 @@ def by_group(
     marks: Sequence[Threshold],
     progress: Progress | None,
 ) -> tuple[GroupRates, ...]:
-    """Rates within and between groups at each mark, on the held-out half.
+    """Measure rates within and between groups at each threshold, on the held-out half.
 
     Args:
         collection: All photos.
         groups: ``(N,)`` names in the caller's order, empty where unknown.
         marks: The global thresholds.
-        progress: Called with pairs done and pairs in all.
+        progress: Called with the number of pairs done and the total.
     """
     if not marks:
         return ()

@@ -1,4 +1,4 @@
-"""The pairs a model gets most wrong: strangers most alike, one person least alike."""
+"""Find the worst pairs: highest-scoring strangers, lowest-scoring same-person pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model.calibration.pairs.scores import Collection, Progress, Tile, from_grid
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """Two photos by their row in the caller's arrays, and their score."""
+    """Two photos, as rows of the caller's arrays, and their score."""
 
     first: int
     second: int
@@ -21,10 +21,9 @@ class ScoredPair:
 def worst_pairs(
     embeddings: np.ndarray, labels: np.ndarray, count: int, progress: Progress | None = None
 ) -> tuple[list[ScoredPair], list[ScoredPair]]:
-    """The ``count`` highest stranger pairs and lowest same-person pairs.
+    """Return the ``count`` highest stranger pairs and lowest same-person pairs.
 
-    At most one pair is shown of any two people (or one, or two classes of anything), so that
-    one person does not fill the list.
+    Each person (or couple of people) appears with at most one pair, so that nobody fills the list.
 
     Returns:
         ``(false matches, false non-matches)``, worst first.
@@ -50,7 +49,7 @@ def worst_pairs(
 def _first(
     tile: Tile, collection: Collection, rows: np.ndarray, sign: int, count: int
 ) -> np.ndarray:
-    """So many of a tile's pairs, the worst, that they are of ``count`` couples or all there are."""
+    """Select the worst pairs of a tile: enough for ``count`` couples, or all."""
     key = sign * tile.index[rows]
     wanted = 20 * count
     while wanted < len(rows):
