@@ -1,1 +1,1 @@
-"""What people touch: page, REST API, command line."""
+"""The application: web page, REST API and command line."""

@@ -1,9 +1,8 @@
-"""The audit log: who did what, when, with which outcome; never a picture, vector or name.
+"""The audit log: who did what, when and with which result. It never holds images, vectors or names.
 
-One JSON object a line, only ever appended to. Each line ends with an HMAC over itself and the line
-before it. Whoever does not have the log's key cannot change a line, take one out or add one unseen.
-The end of the log is not covered: that the last lines, or all of them, were taken away does not
-show.
+The log is append-only, with one JSON object per line. Each line ends with an HMAC over itself and
+the previous line. Without the log's key, nobody can change, remove or insert a line undetected.
+Truncation is not detected: the last lines, or all of them, can be removed.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _MAC = b',"mac":"'
 
 
 class AuditLog:
-    """Appends to one log, from any thread, several processes and servers.
+    """Appends to one log; safe for several threads, processes and servers.
 
     Args:
-        place: Where to write; None keeps no log.
+        place: The log file or shared log; None disables logging.
     """
 
     def __init__(self, place: Path | Lines | None) -> None:
@@ -41,7 +40,7 @@ class AuditLog:
         Args:
             who: The key's name, or ``local``.
             what: The use-case.
-            **facts: JSON values: verdict, ids, counts. No biometric data, no names.
+            **facts: JSON values such as verdict, ids and counts; no biometric data, no names.
         """
         if self._lines is None:
             return
@@ -51,10 +50,11 @@ class AuditLog:
         self._lines.append(lambda previous: _signed(key, previous, text))
 
     def check(self) -> int | None:
-        """The first line that is damaged or does not follow from the one before, or None.
+        """Verify the HMAC chain.
 
         Returns:
-            The line's number, from 1.
+            The number, from 1, of the first damaged line or line that does not match its
+            predecessor; None if the chain is intact.
         """
         if self._lines is None:
             return None
@@ -71,7 +71,7 @@ class AuditLog:
         return self._stored_key(make=True)
 
     def _stored_key(self, *, make: bool) -> bytes:
-        """The log's key; before the first line there is none, or a new one."""
+        """Return the log's key; if there is none, create one if ``make``, else return ``b""``."""
         key = b""
 
         def edit(stored: bytes | None) -> bytes | None:
@@ -84,7 +84,7 @@ class AuditLog:
 
 
 class FileLines:
-    """The lines of a file that only its owner can read; an empty log without one."""
+    """A log in a file that only its owner can read; a missing file is an empty log."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -96,7 +96,7 @@ class FileLines:
             lock_file(log.fileno())
             end = _end(log)
             line = make(end.rstrip(b"\n").rpartition(b"\n")[2]) + b"\n"
-            # A crash may have cut the last line off: it must not spoil this one too.
+            # A crash may have truncated the last line; start a new one so this line stays intact.
             log.write(b"\n" + line if end and not end.endswith(b"\n") else line)
             log.flush()
 
@@ -108,13 +108,13 @@ class FileLines:
 
 
 def _end(log: Any) -> bytes:
-    """The last lines; far more bytes than one line has."""
+    """Return the last 64 KiB, far more than one line."""
     size = log.seek(0, os.SEEK_END)
     log.seek(max(0, size - 65536))
     return log.read()
 
 
 def _signed(key: bytes, previous: bytes, text: bytes) -> bytes:
-    """A line without its HMAC as it is written after another."""
+    """Append the HMAC over ``previous`` and ``text`` to a line's JSON."""
     mac = hmac.digest(key, previous + b"\n" + text, hashlib.sha256).hex()
     return text[:-1] + _MAC + mac.encode() + b'"}'

@@ -1,8 +1,8 @@
-"""Who may do what: API keys, their scopes, and the page's login.
+"""API keys, their scopes, and the page's login.
 
-A key is 256 random bits, shown once. Only its SHA-256 is kept: a slow hash protects passwords that
-can be guessed, and these cannot. The page's login takes the key's name as user and the key as
-password, so there is one kind of credential.
+A key is 256 random bits, shown once. Only its SHA-256 is stored: slow hashes protect guessable
+passwords, and these keys cannot be guessed. The page's login uses the key's name as user name and
+the key as password, so there is only one kind of credential.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 renames, ``admin`` removes, exports and changes the calibration."""
 
 MAX_SECRET = 256
-"""Longer texts are no keys of ours and are not even hashed."""
+"""Most characters of a key; longer input is rejected without hashing."""
 
 
 class NotAuthenticated(FaceError):
@@ -39,20 +39,20 @@ class NotAuthenticated(FaceError):
 
 
 class NotAllowed(FaceError):
-    """The credentials are right, but their scope does not cover this."""
+    """The credentials are valid, but their scope does not allow this."""
 
     code = "not_allowed"
 
 
 class DamagedKeys(FaceError):
-    """The file of keys cannot be read; nobody gets in."""
+    """The stored keys cannot be read; all access is refused."""
 
     code = "damaged_keys"
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Someone acting: the name that goes to the audit log, and the highest scope."""
+    """An authenticated caller: the name for the audit log, and the highest scope."""
 
     name: str
     scope: Scope
@@ -61,8 +61,10 @@ class Principal:
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
     def require(self, scope: Scope) -> None:
-        """Raises:
-        NotAllowed: The principal's scope does not include ``scope``.
+        """Check that the principal has this scope.
+
+        Raises:
+            NotAllowed: The principal's scope does not include ``scope``.
         """
         if not self.may(scope):
             raise NotAllowed(
@@ -73,12 +75,12 @@ class Principal:
 
 
 LOCAL = Principal("local", "admin")
-"""Whoever sits at this machine, where no keys are set up."""
+"""The local user, if no keys are set up."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One stored key; the secret itself is not in it."""
+    """One stored key, without the secret itself."""
 
     name: str
     scope: Scope
@@ -87,7 +89,7 @@ class Key:
 
     @property
     def user(self) -> str:
-        """What a page's login is kept under: the name, and which key of that name it was."""
+        """The user id of a page login: the name plus part of the hash, as names can be reused."""
         return f"{self.name}:{self.sha256[:16]}"
 
 
@@ -95,13 +97,13 @@ class KeyStore:
     """The keys of one installation, in a file or shared by its servers.
 
     Args:
-        place: Where the keys are.
-        required: Whether a key is needed even while there is none; so when serving beyond
-            this machine. Once there was a key it stays so: revoking the last one closes the
-            door instead of opening it, until the program starts anew.
+        place: The file or document with the keys.
+        required: Require a key even if none exists, as when serving other machines. Once a key
+            has existed, keys stay required until the program restarts, so that revoking the
+            last key denies access instead of opening it.
 
     Raises:
-        DamagedKeys: They are there but cannot be read. So for every method.
+        DamagedKeys: The stored keys cannot be read. Every method raises this.
     """
 
     def __init__(self, place: Path | Document, *, required: bool = False) -> None:
@@ -113,22 +115,22 @@ class KeyStore:
         self._refresh()
 
     def keys(self) -> list[Key]:
-        """All keys, as they are now."""
+        """Return all current keys."""
         with self._lock:
             self._refresh()
             return list(self._keys.values())
 
     @property
     def required(self) -> bool:
-        """Whether nobody gets in without a key."""
+        """Whether access requires a key."""
         self.keys()
         return self._required
 
     def add(self, name: str, scope: Scope = "read") -> str:
-        """Make a key and return its secret, which is not kept.
+        """Create a key and return its secret, which is not stored.
 
         Raises:
-            ValueError: The name is taken or not usable, or the scope is unknown.
+            ValueError: The name is taken or invalid, or the scope is unknown.
         """
         if scope not in SCOPES:
             raise ValueError(f"scope is {scope!r}; allowed are {', '.join(SCOPES)}.")
@@ -148,7 +150,7 @@ class KeyStore:
         return secret
 
     def revoke(self, name: str) -> bool:
-        """Remove a key; False when there was none of that name."""
+        """Remove a key; returns False if no key has that name."""
         if self._document.stamp() is None:
             return False
         found: list[Key] = []
@@ -162,17 +164,16 @@ class KeyStore:
         return bool(found)
 
     def principal(self, secret: str) -> Principal:
-        """Who holds this secret.
+        """Return the principal of this secret.
 
         Raises:
-            NotAuthenticated: Nobody does.
+            NotAuthenticated: No key has this secret.
         """
         found = self._holder(secret)
         return Principal(found.name, found.scope)
 
     def login(self, name: str, secret: str) -> str | None:
-        """The page's login: the user it is kept under, or None where ``secret`` is not the key
-        called ``name``."""
+        """Check a page login; returns the user id, or None if ``secret`` is not key ``name``."""
         try:
             found = self._holder(secret)
         except NotAuthenticated:
@@ -180,10 +181,10 @@ class KeyStore:
         return found.user if hmac.compare_digest(found.name.encode(), name.encode()) else None
 
     def user(self, user: str | None) -> Principal:
-        """The principal of a page's logged-in user; where no key is required, of anyone.
+        """Return the principal of a page user; if no key is required, the local user.
 
         Args:
-            user: As :meth:`login` gave it.
+            user: The user id from :meth:`login`.
 
         Raises:
             NotAuthenticated: A key is required, and there is no user or the key was revoked.
@@ -200,7 +201,7 @@ class KeyStore:
 
     def _holder(self, secret: str) -> Key:
         digest = _sha256(secret) if len(secret) <= MAX_SECRET else ""
-        # How long the look-up takes tells of the digest at most, from which no secret follows.
+        # A timing attack could reveal at most the digest, not the secret.
         found = next((key for key in self.keys() if key.sha256 == digest), None)
         if found is None:
             raise NotAuthenticated(
@@ -228,7 +229,7 @@ class KeyStore:
             raise self._damaged() from error
 
     def _damaged(self) -> DamagedKeys:
-        # The message may reach someone who is not logged in: no path, no contents.
+        # The message may reach a caller who is not logged in, so it has no path and no content.
         return DamagedKeys(
             f"The keys in {self._document.name!r} cannot be read: damaged, or of an older "
             "version. Bring it back from a backup, or remove it and make new keys: python -m "
@@ -237,10 +238,10 @@ class KeyStore:
 
 
 def secret_of(headers: Mapping[str, str]) -> str:
-    """The secret a request carries.
+    """Return the secret in a request's headers.
 
     Raises:
-        NotAuthenticated: It carries none.
+        NotAuthenticated: There is none.
     """
     scheme, _, secret = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer":

@@ -1,4 +1,4 @@
-"""Small files and logs that several processes or servers share, one changing them at a time."""
+"""Small documents and logs that processes or servers share, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ Edit = Callable[[bytes | None], bytes | None]
 
 
 class Document(Protocol):
-    """A small content that many read and change: a file, or shared by servers in a database."""
+    """A small shared document: a file, or a database row that servers share."""
 
     name: str
 
     def stamp(self) -> object | None:
-        """Another one after each change; None while there is no content."""
+        """Return a version stamp that differs after each change; None if there is no content."""
 
     def read(self) -> bytes:
-        """The content."""
+        """Return the content."""
 
     def change(self, edit: Edit) -> None:
-        """Replace the content by what ``edit`` makes of it, while nobody else changes it."""
+        """Replace the content by the result of ``edit``, while holding the write lock."""
 
 
 class Lines(Protocol):
-    """A log that is only ever appended to.
+    """An append-only log.
 
     Attributes:
-        key: The secret its lines are signed with.
+        key: The secret that signs its lines.
     """
 
     key: Document
 
     def append(self, make: Callable[[bytes], bytes]) -> None:
-        """Add a line; ``make`` gets the one before it, empty for the first."""
+        """Append the line that ``make`` returns for the previous line (empty for the first)."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
@@ -60,7 +60,7 @@ class FileDocument:
 
     def change(self, edit: Edit) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Not the file itself: each change puts another in its place.
+        # Lock a separate file, because each change replaces the document's file.
         with open(self.file.with_suffix(".lock"), "ab", opener=private) as held:
             lock_file(held.fileno())
             stored = self.read() if self.file.exists() else None
@@ -79,7 +79,7 @@ class FileDocument:
 
 
 def private(path: str, flags: int) -> int:
-    """An opener for :func:`open`: a file it makes is its owner's alone."""
+    """An opener for :func:`open` that creates files with access for the owner only."""
     return os.open(path, flags, 0o600)
 
 

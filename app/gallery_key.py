@@ -1,4 +1,4 @@
-"""The key of an encrypted gallery: from the settings' file or the environment."""
+"""The key of an encrypted gallery, from the key file or the environment."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from index.crypto.keys import KEY_FILE_VARIABLE, key_from
 
 
 def gallery_key(settings: Settings) -> bytes | None:
-    """The key, or None for a gallery that is not encrypted.
+    """Return the key, or None if the gallery is not encrypted.
 
     Raises:
-        WrongKey: It is named but cannot be read.
+        WrongKey: A key is configured but cannot be read.
     """
     environment = dict(os.environ)
     if settings.gallery_key_file is not None:

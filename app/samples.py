@@ -1,7 +1,7 @@
-"""Photos to try the app with: free to ship, each with its source.
+"""Sample photos to try the app with: free to redistribute, each with its source.
 
-There is one photo of each person, so the second photo of a "same person" example is made from
-the first one, and says so.
+There is one photo per person. The second photo of a "same person" example is derived from the
+first, and its label says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).with_name("sample_photos")
 
 @dataclass(frozen=True)
 class Attribution:
-    """Where a shipped photo comes from."""
+    """The source of a shipped photo."""
 
     file: str
     shows: str
@@ -47,10 +47,10 @@ SOURCES = (
 
 @dataclass(frozen=True)
 class Sample:
-    """One example a visitor can click.
+    """One example that a visitor can click.
 
     Attributes:
-        name: What it shows, in words.
+        name: What it shows.
         photos: One or two photos.
     """
 
@@ -67,7 +67,7 @@ def hopper() -> Upload:
 
 
 def altered(upload: Upload) -> Upload:
-    """The same photo mirrored, tilted, darker and a fifth smaller."""
+    """Return the same photo mirrored, tilted, darker and a fifth smaller."""
 
     def change(photo: Image.Image) -> Image.Image:
         photo = ImageOps.mirror(photo).rotate(6, Image.Resampling.BICUBIC)
@@ -79,7 +79,7 @@ def altered(upload: Upload) -> Upload:
 
 
 def together() -> Upload:
-    """Both people in one picture."""
+    """Return one photo that shows both people."""
     left, right = (Image.open(io.BytesIO(each().data)) for each in (collins, hopper))
     right = right.resize((right.width * left.height // right.height, left.height))
     both = Image.new("RGB", (left.width + right.width, left.height))
@@ -90,7 +90,7 @@ def together() -> Upload:
 
 @cache
 def pairs() -> tuple[Sample, ...]:
-    """Examples for comparing two photos."""
+    """Return the examples with two photos to compare."""
     return (
         Sample("One person, second photo altered", (collins(), altered(collins()))),
         Sample("Two people", (collins(), hopper())),
@@ -100,7 +100,7 @@ def pairs() -> tuple[Sample, ...]:
 
 @cache
 def singles() -> tuple[Sample, ...]:
-    """Examples with one photo."""
+    """Return the examples with one photo."""
     return (
         Sample("Eileen Collins", (collins(),)),
         Sample("Grace Hopper", (hopper(),)),

@@ -1,4 +1,4 @@
-"""Every setting of the app in one place: defaults, a TOML file, the environment, then options.
+"""All settings of the app. Later sources win: defaults, TOML file, environment, options.
 
 A setting ``max_pixels`` is written ``max_pixels = ...`` in the file and ``FACE_MAX_PIXELS`` in
 the environment.
@@ -28,10 +28,10 @@ CHOICES = {
     "device": ("auto", "cpu", "cuda", "mps"),
     "batching": ("auto", "on", "off"),
 }
-"""Settings that take one of a few words."""
+"""Allowed values of settings with a fixed set of choices."""
 
 EMBEDDED = ("auto", "faiss")
-"""What ``index`` may be beside an address."""
+"""Values of ``index`` that are not a URL."""
 
 
 class BadSetting(FaceError):
@@ -56,33 +56,33 @@ class Settings:
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         gallery: ``postgresql://user@host/name`` for a gallery that several servers share; empty
             for a SQLite file in ``data``.
-        gallery_secrets: A PostgreSQL database of its own for the gallery's secrets, so that backups
-            of ``gallery`` do not bring back who was forgotten since; empty for none.
+        gallery_secrets: A separate PostgreSQL database for the gallery's secrets, so that restoring
+            a backup of ``gallery`` does not restore people erased since; empty for none.
         index: ``faiss`` for the embedded index, or ``milvus://host:19530/collection``.
         gallery_key_file: File with the key that encrypts the gallery at rest, or None. The
             environment variable ``FACE_GALLERY_KEY`` may hold the key itself instead.
-        target_fmr: False-match rate a verification is held to unless the caller names another.
-        target_fpir: Chance of any false match in a search, unless the caller names another.
-        min_quality: Quality score below which a photo is enrolled only with a reason given.
-        keep_thumbnails: Keep the aligned crop of each enrolled photo, to show it again.
-        host: Address to serve on. Any but a loopback address needs keys.
+        target_fmr: Default target false-match rate of a verification.
+        target_fpir: Default target of a search: the chance that a stranger matches anyone.
+        min_quality: Quality score below which a photo is enrolled only if a reason is given.
+        keep_thumbnails: Store the aligned crop of each enrolled photo, to show it again.
+        host: Address to serve on. Addresses other than loopback need keys.
         port: Port to serve on; 0 takes a free one.
-        public_names: Further host names the server answers to, when serving beyond loopback.
-        behind_proxy: Believe a proxy's ``X-Forwarded-For`` on this machine.
+        public_names: Further host names of the server, when it is not on loopback only.
+        behind_proxy: Trust ``X-Forwarded-For`` from a proxy on this machine.
         max_upload_bytes: Largest photo accepted, in bytes.
         max_request_bytes: Largest request accepted, in bytes.
         max_pixels: Largest photo accepted, width times height.
         max_photos: Most photos in one request.
-        max_faces: Most faces of one photo that are looked at, largest first.
-        workers: Requests worked on at once.
-        queue: Requests that may wait for a worker; more are turned away.
+        max_faces: Most faces processed per photo, largest first.
+        workers: Requests processed at once.
+        queue: Requests that may wait for a worker; further ones are refused.
         queue_seconds: Longest wait for a worker, in seconds.
-        upload_seconds: Longest time for a request to arrive as a whole, in seconds.
-        rate_per_minute: Requests a minute for each key and for each address; 0 for no limit.
-        batching: Join the crops of concurrent requests into one run of the network: ``on``,
-            ``off``, or ``auto``: on a GPU. On a CPU concurrent small runs are faster.
-        audit: Keep the audit log.
-        own_photos: The only folder "calibrate on my own photos" may read by name, or None.
+        upload_seconds: Longest time for a whole request to arrive, in seconds.
+        rate_per_minute: Requests per minute for each key and each address; 0 for no limit.
+        batching: Combine the crops of concurrent requests into one run of the network: ``on``,
+            ``off``, or ``auto`` (only on a GPU; on a CPU, concurrent small runs are faster).
+        audit: Write the audit log.
+        own_photos: The only folder that "calibrate on my own photos" may read, or None.
     """
 
     data: Path = dataclasses.field(default_factory=_data_home)
@@ -123,10 +123,11 @@ class Settings:
         """Read the settings; later sources win: file, environment, ``options`` that are not None.
 
         Args:
-            file: A TOML file; without it ``FACE_SETTINGS`` may name one.
+            file: A TOML file; by default the one named by ``FACE_SETTINGS``, if set.
+            **options: Settings by name.
 
         Raises:
-            BadSetting: A name is unknown or a value does not fit.
+            BadSetting: A name is unknown or a value is not allowed.
         """
         values: dict[str, Any] = {}
         file = file or os.environ.get("FACE_SETTINGS")
@@ -142,9 +143,9 @@ class Settings:
 
     @property
     def private(self) -> bool:
-        """Whether nobody but this machine's users can reach the server.
+        """Whether only this machine's users can reach the server.
 
-        A proxy on this machine passes on requests from anywhere.
+        False behind a proxy, because a proxy forwards requests from anywhere.
         """
         return self.loopback and not self.behind_proxy
 
@@ -172,14 +173,14 @@ class Settings:
 
     @property
     def active_calibration(self) -> Path:
-        """The calibration a user activated."""
+        """File of the calibration that a user activated."""
         return self.data / "calibrations" / "active.json"
 
     def prepare(self) -> None:
-        """Make the data folder, readable by its owner only.
+        """Create the data folder, readable by its owner only.
 
         Raises:
-            BadSetting: It cannot be made or written to.
+            BadSetting: It cannot be created or written to.
         """
         try:
             self.data.mkdir(parents=True, exist_ok=True, mode=0o700)

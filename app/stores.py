@@ -1,4 +1,4 @@
-"""Where keys, the active calibration and the audit log lie: in files, or shared by servers."""
+"""Storage of the keys, the active calibration and the audit log: in files or a shared database."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stores:
-    """One installation's records beside its gallery.
+    """An installation's stored data other than the gallery.
 
     Attributes:
-        keys: The keys.
-        calibration: The calibration a user activated.
-        audit: The audit log; None for none.
-        shared: What all servers of a gallery in PostgreSQL share; None where there is one server.
+        keys: The API keys.
+        calibration: The calibration that a user activated.
+        audit: The audit log; None if it is off.
+        shared: State shared by all servers of a PostgreSQL gallery; None with a SQLite gallery.
     """
 
     keys: Document
@@ -33,12 +33,12 @@ class Stores:
 
     @classmethod
     def open(cls, settings: Settings) -> Stores:
-        """Files in the data folder, or the database of a gallery in PostgreSQL.
+        """Open the files in the data folder, or the PostgreSQL database of the gallery.
 
-        The first server brings its keys and its calibration along.
+        If the database has no keys or calibration yet, this server's files are copied to it.
 
         Raises:
-            GalleryUnavailable: The database cannot be used.
+            GalleryUnavailable: The database is not available.
         """
         if not settings.gallery:
             return cls(

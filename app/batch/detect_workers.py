@@ -1,7 +1,7 @@
-"""The first stage of a batch: from an encoded photo to the one face that is meant, or why not.
+"""The first stage of a batch: decode each photo and choose its face.
 
-Finding a face is hundreds of small steps in Python, so threads hold each other up. For many
-photos it runs in processes of its own, which is about twice as fast on two cores.
+Detection takes hundreds of small steps in Python, so threads block each other. For many photos
+it runs in worker processes instead, which is about twice as fast on two cores.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from model.faces.detect import ChoicePolicy, Detector, choose
 from model.workers import begin_work
 
 ENOUGH = 128
-"""Photos that are worth the seconds a process takes to start."""
+"""Fewest photos for which starting worker processes, which takes seconds, is worth it."""
 
 Look = Callable[[bytes, str], DetectedFace | PhotoResult]
-"""From an encoded photo and its name to its face or its result."""
+"""Takes an encoded photo and its name; returns its face, or the result of a failed photo."""
 
 _look_here: Look
 
@@ -34,7 +34,7 @@ _look_here: Look
 def look(
     finder: FaceFinder, policy: ChoicePolicy, data: bytes, file: str
 ) -> DetectedFace | PhotoResult:
-    """The face of a photo that ``policy`` means, or the result of a photo without one."""
+    """Return the face that ``policy`` chooses, or the result of a photo without one."""
     try:
         photo = finder.photo(data)
         if policy == "exactly_one" or not photo.faces:
@@ -47,13 +47,13 @@ def look(
 
 @contextmanager
 def lookers(pipeline: Pipeline, policy: ChoicePolicy, photos: int, workers: int) -> Iterator[Look]:
-    """A function that looks at one photo, to be called from ``workers`` threads or more.
+    """Yield a function that processes one photo; call it from at least ``workers`` threads.
 
     Args:
-        pipeline: Finds faces where processes are not worth it.
-        policy: Which face is meant.
-        photos: How many are to be expected.
-        workers: Photos looked at at the same time.
+        pipeline: Finds faces if worker processes are not worth it.
+        policy: How to choose the face.
+        photos: Expected number of photos.
+        workers: Photos processed at once.
     """
     if photos < ENOUGH or pipeline.embedder.device != "cpu":
         yield partial(look, pipeline, policy)
@@ -66,7 +66,7 @@ def lookers(pipeline: Pipeline, policy: ChoicePolicy, photos: int, workers: int)
 
 
 class _Processes:
-    """A pool that outlives a photo its process dies of."""
+    """A process pool that survives a worker crashing on a bad photo."""
 
     def __init__(self, workers: int, settings: Settings, policy: ChoicePolicy) -> None:
         self._workers, self._given = workers, (settings, policy)
@@ -86,7 +86,7 @@ class _Processes:
             with self._lock:
                 if self._pool is pool:
                     self._pool = self._open(self._workers)
-            # One of the photos under way did it. Alone, each shows whether it was the one.
+            # Any photo in progress may have crashed the pool; retry each one alone to find out.
             return self._look_alone(data, file)
 
     def _look_alone(self, data: bytes, file: str) -> DetectedFace | PhotoResult:

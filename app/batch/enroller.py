@@ -1,7 +1,7 @@
-"""Batch enrollment: many photos through decode, detect, embed and store, all at once.
+"""Batch enrollment: a pipeline of decode, detect, embed and store for many photos.
 
-Reading, decoding and detecting run in threads or processes of their own, the network in another
-thread with full batches, and the gallery is written meanwhile; photos keep their order throughout.
+The stages run in parallel: reading and detection in threads or processes, the network in another
+thread with full batches, and the gallery writes in the caller's thread. Photos keep their order.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ BATCH = 32
 """Photos in one run of the network."""
 
 AHEAD = 4
-"""Batches that may be decoded and detected ahead of the network; bounds memory."""
+"""Batches that may be decoded and detected ahead of the network; limits memory."""
 
 
 MOST_LOOKERS = 8
-"""Processes started unless told otherwise; each takes a third of a gigabyte."""
+"""Most worker processes by default; each takes a third of a gigabyte."""
 
 
 def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
-    """How many look at photos, and how many threads the network gets.
+    """Return the number of detection workers and of network threads.
 
-    With the shipped model on a CPU both take about as long, so each gets half of the processors,
-    up to `MOST_LOOKERS`; with more threads than processors each would wait for one before a batch
-    is done. A lighter network, or one on a GPU, leaves room for more who look.
+    With the shipped model on a CPU, detection and the network take about as long, so each gets
+    half of the cores, up to `MOST_LOOKERS`. More threads than cores would slow down each batch.
+    With a lighter network or a GPU, more detection workers pay off.
+
+    Args:
+        asked: Number of detection workers; None for the default.
     """
     count = processors()
     half = max(1, min(MOST_LOOKERS, count // 2))
@@ -52,7 +55,7 @@ def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class _Looked:
-    """A photo after detection: the face that is meant, or its result."""
+    """A photo after detection: the chosen face, or the result of a failed photo."""
 
     item: Item
     digest: str
@@ -65,12 +68,11 @@ class BatchEnroller:
 
     Args:
         context: Model and gallery.
-        policy: Which face is meant: ``exactly_one`` refuses photos with several,
+        policy: How to choose the face: ``exactly_one`` refuses photos with several,
             ``largest_central`` takes the largest and most central.
-        overrides: Reason by status why photos are to be stored all the same.
-        dry_run: Look at everything and store nothing.
-        workers: Photos that are decoded and searched for faces at the same time; see
-            :func:`lookers_and_threads`.
+        overrides: Reason by status for storing such photos anyway.
+        dry_run: Check everything and store nothing.
+        workers: Photos decoded and detected at once; see :func:`lookers_and_threads`.
     """
 
     def __init__(
@@ -90,15 +92,15 @@ class BatchEnroller:
         self._ids: dict[str, str | None] = {}
 
     def run(self, items: Sequence[Item]) -> Iterator[list[Line]]:
-        """Enroll items; yields the lines of each batch once it is stored.
+        """Enroll items; yields the report lines of each batch once it is stored.
 
         Raises:
-            FaceError: A part all photos need is away: gallery, index or calibration. The lines of
-                what was stored until then have been given.
+            FaceError: The gallery, index or calibration is not available. The lines of all photos
+                stored before were already yielded.
         """
         with (
             lookers(self.context.pipeline, self.policy, len(items), self.workers) as look,
-            # One more than looks at photos: while it reads and hashes, nobody waits.
+            # One extra thread reads and hashes the next photo while all workers are busy.
             ThreadPoolExecutor(self.workers + 1, "look") as looking,
             ThreadPoolExecutor(1, "network") as network,
         ):
@@ -139,7 +141,7 @@ class BatchEnroller:
         return _Looked(item, digest, found)
 
     def _known(self, item: Item, digest: str) -> PhotoResult | None:
-        """The result of a photo whose very content is stored; None for another."""
+        """Return the result of a photo whose exact content is stored; None if it is new."""
         stored = self.context.gallery.reader.photos_with_hash(digest)
         if not stored:
             return None
@@ -148,7 +150,7 @@ class BatchEnroller:
             owners[photo.person_id].name if photo.person_id in owners else "someone"
             for photo in stored
         ]
-        # A group photo may be stored for several people, this one among them.
+        # A group photo may be stored for several people, including this one.
         own = [name_key(name) == name_key(item.name) for name in names]
         chosen = own.index(True) if any(own) else 0
         return PhotoResult(
@@ -170,12 +172,12 @@ class BatchEnroller:
         )
         lines: list[Line] = []
         try:
-            # A commit for each person: the guard sees only what is committed, and has to see the
-            # people just before this one too.
+            # Commit after each person: the enrollment checks see only committed people, and must
+            # see the ones just stored.
             for name, group in by_person:
                 lines += self._store_person(name, list(group))
         except FaceError:
-            # The people before the one it failed at are stored, and the report has to say so.
+            # The people before the failure are stored, so the report must list them.
             yield lines
             raise
         yield lines
@@ -197,7 +199,7 @@ class BatchEnroller:
                 result = self._stored(name, prepared, group[0][0].item)
                 results, person_id = result.photos, result.person_id
         except (GalleryUnavailable, WrongKey):
-            # Says nothing of these photos; the run ends with it, as with a search engine away.
+            # Not a problem of these photos: end the run, as when the search engine is down.
             raise
         except GalleryError as error:
             results = [
@@ -210,7 +212,7 @@ class BatchEnroller:
         ]
 
     def _settled(self, looked: _Looked, result: PhotoResult) -> PhotoResult:
-        """A photo given twice for one person is ``already`` stored, by its first copy."""
+        """Report the second copy of a person's photo as ``already`` stored, not ``duplicate``."""
         if result.status != "duplicate":
             return result
         if self.dry_run and "person_id" not in result.details:
@@ -219,7 +221,7 @@ class BatchEnroller:
 
     def _stored(self, name: str, prepared: list[Prepared], item: Item) -> Enrollment:
         known = self._ids.get(name)
-        # People who are there already keep their facts; app.batch.metadata adds what they lack.
+        # Existing people keep their metadata; app.batch.metadata adds what is missing.
         new = known is None and not self.context.gallery.reader.find_by_name(name)
         result = enroll_photos.store(
             self.context,
@@ -253,7 +255,7 @@ class BatchEnroller:
 
 
 def _for_batches(result: PhotoResult) -> PhotoResult:
-    """In a batch nobody can point at a face; the message names what can be done."""
+    """Reword ``several_faces``: in a batch the user cannot pick a face, but can use ``--faces``."""
     if result.status != "several_faces":
         return result
     message = (

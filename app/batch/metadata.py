@@ -1,8 +1,8 @@
-"""What a source says of people beside their photos: consent and further columns of a CSV.
+"""People's metadata from a source: consent and further columns of a CSV.
 
-Nothing that is known is replaced: the first word counts, and a later one that differs is told.
-A list is often old or filled in by machine, unlike what someone types for one person, which does
-replace the consent; see :func:`app.usecases.enroll.store`.
+The first value wins; conflicts are reported. A list is often old or filled in by machine, so it
+never replaces a stored value. A consent typed for one person does replace the stored one; see
+:func:`app.usecases.enroll.store`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from index.gallery import Gallery
 
 
 def joined(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
-    """The items, each with all that any row says of its person, and a sentence per difference."""
+    """Give each item the metadata of all rows of its person; also returns conflict messages."""
     people: dict[str, dict[str, Any]] = {}
     told: list[str] = []
     for item in items:
@@ -28,15 +28,15 @@ def joined(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
 
 
 def fill(gallery: Gallery, items: Sequence[Item], lines: Mapping[Key, Line]) -> list[str]:
-    """Write down what stored people lack.
+    """Add missing metadata to the people in the gallery.
 
     Args:
-        gallery: Where they are.
+        gallery: The gallery.
         items: From :func:`joined`.
-        lines: What became of them; only people with a stored photo are filled.
+        lines: Report lines of the items; only people with a stored photo are updated.
 
     Returns:
-        A sentence for each fact that differs from the one that is kept.
+        One message for each value that differs from the stored one.
     """
     people = {
         lines[item.key].person_id: item
@@ -56,7 +56,7 @@ def fill(gallery: Gallery, items: Sequence[Item], lines: Mapping[Key, Line]) -> 
 
 
 def _add(known: dict[str, Any], item: Item) -> list[str]:
-    """Add what ``known`` lacks; returns a sentence for each difference."""
+    """Add the item's metadata that ``known`` lacks; returns one message per conflict."""
     told = []
     for fact, value in {"consent": item.consent, **item.metadata}.items():
         known[fact] = known.get(fact) or value

@@ -1,4 +1,4 @@
-"""Whose photo a file of a folder or zip is, from where it lies and what it is called."""
+"""Derive a person's name from the path of a photo in a folder or zip."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _WORDS_OF_CAMERAS = {"dsc", "dscf", "dscn", "face", "image", "img", "photo", "pi
 
 
 def people_of(paths: Sequence[PurePath], *, wrapped: bool = True) -> list[str | None]:
-    """Whose photo each path of a source is; None where it does not say.
+    """Return the person's name for each path of a source; None if the path has no name.
 
-    Folders that wrap all photos name nobody. Below them the first folder names the person; a
-    photo in no folder is named by its file, as in ``Ann_Lee_0001.jpg``. When all photos lie in
-    one folder, it names their person unless most files name one themselves.
+    Folders common to all photos are not names. Below them, the first folder is the person's name.
+    A photo outside such a folder takes its name from the file, as in ``Ann_Lee_0001.jpg``. If all
+    photos are in one folder, the folder is the name, unless most file names contain one.
 
     Args:
         paths: The photos.
-        wrapped: A folder around all of them may be there for their being packed together, as in
-            a zip file. If not, the one they lie in names the person whatever the files are called.
+        wrapped: True if a common folder may exist only because of packing, as in a zip. If
+            False, a single common folder is always the person's name.
     """
     root = _wrapping(paths)
     below = [path.parts[len(root) :] for path in paths]
@@ -37,11 +37,11 @@ def people_of(paths: Sequence[PurePath], *, wrapped: bool = True) -> list[str | 
 
 
 def _wrapping(paths: Sequence[PurePath]) -> tuple[str, ...]:
-    """The folders all photos lie in, down to the one that holds people."""
+    """Return the folders common to all photos, down to the one that contains the people."""
     levels = zip(*(path.parts[:-1] for path in paths), strict=False)
     shared = takewhile(lambda folders: len(set(folders)) == 1, levels)
     root = tuple(folders[0] for folders in shared)
-    # Ann/2023 and Ann/2024 are no people: the folder above them is one.
+    # In Ann/2023 and Ann/2024, the years are not names: Ann is the person.
     while root and any(
         len(path.parts) > len(root) + 1 and _name(path.parts[len(root)]) is None for path in paths
     ):

@@ -1,6 +1,6 @@
-"""The report of a batch enrollment: one line a photo, written as it goes.
+"""The report of a batch enrollment: one line per photo, written during the run.
 
-It is also what a run continues from; see :mod:`app.batch.resume`.
+An interrupted run resumes from its report; see :mod:`app.batch.resume`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from app.documents import private
 STORED = ("accepted", "already")
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
-"""How a cell begins that a spreadsheet would run, or that we marked so that it does not."""
+"""First characters of cells that a spreadsheet may run as a formula, and the quote that escapes
+them."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What became of one photo.
+    """The result of one photo.
 
     Attributes:
-        file: How the source calls it.
-        name: The person.
-        status: ``accepted``, ``already`` (this very photo is stored for this person), or why not.
+        file: The photo's name in the source.
+        name: The person's name.
+        status: ``accepted``, ``already`` (the same photo is stored for this person), or why not.
         message: The same as a sentence.
-        person_id: Where it went.
-        photo_id: Its id in the gallery, when it is stored.
-        quality: 0 to 1; empty when no face was chosen.
+        person_id: The person who has the photo.
+        photo_id: Its id in the gallery, if it is stored.
+        quality: 0 to 1; empty if no face was chosen.
     """
 
     file: str
@@ -62,11 +63,11 @@ class Report:
     """A CSV file (``.csv``) or JSON lines (``.jsonl``); lines are appended as they come.
 
     Args:
-        path: Where it is; an unfinished last line, left by a crash, is taken away.
-        source: What is enrolled; a report is of one source.
+        path: The report file; an incomplete last line, left by a crash, is removed.
+        source: The source being enrolled; a report belongs to one source.
 
     Raises:
-        BadSource: The file is of another kind or source, or cannot be read or written.
+        BadSource: The file is not a report, is for another source, or cannot be read or written.
     """
 
     def __init__(self, path: Path, source: Path) -> None:
@@ -76,7 +77,7 @@ class Report:
         self._source = printable(str(source.resolve()))
         self._csv = path.suffix.lower() == ".csv"
         try:
-            # Found out now, not after the first photos are stored.
+            # Fail now, not after the first photos are stored.
             open(path, "ab", opener=_owners_alone).close()
             self.lines = {line.key: line for line in self._read()}
         except OSError as error:
@@ -93,7 +94,7 @@ class Report:
         self.lines.update({line.key: line for line in new})
 
     def keep(self, keys: Collection[Key]) -> None:
-        """Take all other lines away."""
+        """Remove all lines except those with these keys."""
         kept = {key: line for key, line in self.lines.items() if key in keys}
         if len(kept) == len(self.lines):
             return
@@ -104,7 +105,8 @@ class Report:
         self.lines = kept
 
     def counts(self, keys: Iterable[Key]) -> dict[str, int]:
-        """Photos by status, most frequent first, of those among ``keys`` that have a line."""
+        """Count the photos among ``keys`` by status, most frequent first; skips those without a
+        line."""
         found = Counter(self.lines[key].status for key in set(keys) if key in self.lines)
         return dict(found.most_common())
 
@@ -136,7 +138,7 @@ class Report:
         return lines
 
     def _check_beginning(self, whole: bytes) -> None:
-        """No file but a report may be cut or added to, however short it is."""
+        """Refuse any file that is not a report, even a short one, so that it is never changed."""
         beginning = self._text([], header=True).encode() if self._csv else b'{"file": "'
         if whole[: len(beginning)] != beginning[: len(whole)]:
             raise ValueError(f"it begins with {whole[:60].decode(errors='replace')!r}")
@@ -163,7 +165,7 @@ class Report:
 
 
 def _cell(text: str) -> str:
-    """A text as a cell that no spreadsheet takes for a formula."""
+    """Escape a text so that no spreadsheet runs it as a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
@@ -172,7 +174,7 @@ def _text_of(cell: str) -> str:
 
 
 def _owners_alone(path: str, flags: int) -> int:
-    """An opener: a report names people and where their photos are, so only its owner reads it."""
+    """An opener for files that only the owner can read, because reports contain names and paths."""
     descriptor = private(path, flags)
     os.fchmod(descriptor, 0o600)
     return descriptor

@@ -1,4 +1,4 @@
-"""What an earlier run did that this one need not do again."""
+"""Resume a batch: find the photos that an earlier run already stored."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from model.errors import FaceError
 
 
 def stored_before(gallery: Gallery, items: Sequence[Item], lines: Mapping[Key, Line]) -> set[Key]:
-    """Items whose line in the report holds: this very photo is in this gallery, as it says."""
+    """Return the items whose report line is still true: the same photo is stored as it says."""
     return {
         item.key for item in items if item.key in lines and _holds(gallery, item, lines[item.key])
     }
 
 
 def _holds(gallery: Gallery, item: Item, line: Line) -> bool:
-    # A dry run leaves lines without a photo's id.
+    # Lines of a dry run have no photo id.
     if not line.stored or not line.photo_id:
         return False
     owner = gallery.reader.get_many([line.person_id]).get(line.person_id)

@@ -1,4 +1,4 @@
-"""Where a batch enrollment takes its photos from: a folder, a CSV file, or a zip."""
+"""Sources of a batch enrollment: a folder, a CSV file or a zip."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from model.faces.image import SUFFIXES
 
 UNZIPPING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, OSError,
                     NotImplementedError, EOFError, ValueError)  # fmt: skip
-"""Whatever a damaged or foreign zip file may raise."""
+"""Every exception that a damaged or unsupported zip may raise."""
 OWN_COLUMNS = ("path", "name", "consent")
-"""Columns of a CSV with a meaning; all others are kept with the person as they are."""
+"""CSV columns with a fixed meaning; all others are stored with the person as metadata."""
 
 MAX_CONSENT, MAX_METADATA = 2000, 10_000
-"""Most characters of the consent in a row of a CSV, and of its further columns together."""
+"""Most characters of the consent in a CSV row, and of its metadata columns together."""
 
 Key = tuple[str, str]
 """A photo of a source: its file and the person's name. A CSV may list a file for two people."""
@@ -40,7 +40,7 @@ class BadSource(FaceError):
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a photo cannot be enrolled, whatever it shows: ``no_name`` or ``bad_row``."""
+    """Why a photo cannot be enrolled, regardless of its content: ``no_name`` or ``bad_row``."""
 
     status: str
     message: str
@@ -51,12 +51,12 @@ class Item:
     """One photo of a batch.
 
     Attributes:
-        file: How the source calls it.
-        name: The person's name; may be empty with a ``problem``.
-        read: Gives the encoded photo, or at least so much of it that it is seen to be too long.
+        file: The photo's name in the source.
+        name: The person's name; may be empty if there is a ``problem``.
+        read: Returns the encoded photo, cut one byte past the size limit.
         consent: How the person agreed.
         metadata: Further columns of a CSV.
-        problem: Why it is not even to be read.
+        problem: Why it is not read at all.
     """
 
     file: str
@@ -72,16 +72,16 @@ class Item:
 
 
 def open_source(source: Path, max_bytes: int) -> list[Item]:
-    """All photos of a source, those of one person together.
+    """List all photos of a source, grouped by person.
 
     Args:
         source: A folder (``person/photo.jpg`` or ``Person_0001.jpg``), a zip of one, or a CSV
-            with the columns ``name`` and ``path`` (from the CSV's own folder) and perhaps
-            ``consent`` and others, which are kept as metadata.
-        max_bytes: Longer photos are not read to their end.
+            with the columns ``name`` and ``path`` (relative to the CSV's folder), optionally
+            ``consent``, and others, which are stored as metadata.
+        max_bytes: Size limit; larger photos are not read to their end.
 
     Raises:
-        BadSource: There is no such source, or it holds no photos.
+        BadSource: The source does not exist, or has no photos.
     """
     if source.is_dir():
         items = list(_from_folder(source, max_bytes))
@@ -103,12 +103,12 @@ def open_source(source: Path, max_bytes: int) -> list[Item]:
 
 
 def printable(path: str) -> str:
-    """A path as text that any file takes: bytes that are no UTF-8 stand as ``\\xff``."""
+    """Return a path as valid UTF-8 text; other bytes become escapes such as ``\\xff``."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _item(file: str, name: str | None, read: Callable[[], bytes], *facts: Any) -> Item:
-    """An item; without a name that can be kept it is one with a problem."""
+    """Create an item; without a valid name it has a problem."""
     file = printable(file)
     if name is None:
         message = (
@@ -135,7 +135,7 @@ def _from_csv(source: Path, max_bytes: int) -> Iterator[Item]:
         with source.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()
             file.seek(0)
-            # As spreadsheets write it where the comma is the decimal point.
+            # Spreadsheets use semicolons in locales with a decimal comma.
             semicolons = header.count(";") > header.count(",")
             table = csv.DictReader(file, delimiter=";" if semicolons else ",")
             columns = [_column(text) for text in table.fieldnames or []]
@@ -190,16 +190,16 @@ def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
 
 
 def is_photo(path: PurePath) -> bool:
-    """Whether a path within a source looks like a photo: by its ending, and not hidden."""
+    """Return whether a path looks like a photo: it has an image suffix and is not hidden."""
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
     return path.suffix.lower() in SUFFIXES and not hidden
 
 
 def file_reader(file: Path, max_bytes: int, *, within: Path) -> Callable[[], bytes]:
-    """Reads a photo, or at least one byte more than allowed, so that it is seen to be too long.
+    """Return a function that reads a photo, up to one byte past the limit to detect large files.
 
-    A list or a folder may come from someone else: nothing outside ``within`` is read, whether by
-    its path or through a link, and nothing but regular files; a pipe would never end.
+    A CSV or folder may come from someone else. Nothing outside ``within`` is read, neither by path
+    nor through a symlink, and only regular files are read, because a pipe might never end.
     """
 
     def read() -> bytes:
@@ -213,7 +213,7 @@ def file_reader(file: Path, max_bytes: int, *, within: Path) -> Callable[[], byt
                     raise ValueError("it is not a regular file")
                 return stream.read(max_bytes + 1)
         except (OSError, ValueError) as error:
-            # A ValueError is for a path that no file can have, and is its own explanation.
+            # A ValueError means an impossible path, and its text already says why.
             why = getattr(error, "strerror", error)
             raise BadImage(f"{printable(file.name)} cannot be read: {why}.") from error
 
@@ -223,7 +223,7 @@ def file_reader(file: Path, max_bytes: int, *, within: Path) -> Callable[[], byt
 def zip_reader(
     archive: zipfile.ZipFile, entry: zipfile.ZipInfo, lock: threading.Lock, max_bytes: int
 ) -> Callable[[], bytes]:
-    """The same for a photo in a zip file; ``lock`` is the archive's."""
+    """Like :func:`file_reader`, for a photo in a zip; ``lock`` guards the archive."""
 
     def read() -> bytes:
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -232,7 +232,8 @@ def zip_reader(
                 "may unfold to gigabytes at once. Make an ordinary zip file."
             )
         try:
-            # A bomb never unfolds: one byte past the limit and the decoder refuses it.
+            # Stops zip bombs: at most one byte past the limit is unpacked, and the decoder
+            # refuses that.
             with lock, archive.open(entry) as stream:
                 return stream.read(max_bytes + 1)
         except UNZIPPING_ERRORS as error:

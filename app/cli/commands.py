@@ -1,4 +1,4 @@
-"""verify, search, people and forget on the command line."""
+"""The commands verify, search, people and forget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
     from app.usecases.results import ChoiceNeeded, Compared
 
     settings.prepare()
-    # Before the model is loaded, for a wrong path is the commonest mistake.
+    # Read before loading the model, because a wrong path is the most common mistake.
     first, second = read_photo(options.first, settings), read_photo(options.second, settings)
     with open_service(settings) as service:
         result = service.verify(
@@ -78,7 +78,7 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def search(settings: Settings, options: argparse.Namespace) -> int:
-    """Look for the faces of a photo file in the gallery."""
+    """Identify the faces in a photo file."""
     settings.prepare()
     photo = read_photo(options.photo, settings)
     with open_service(settings) as service:
@@ -156,7 +156,7 @@ def forget(settings: Settings, options: argparse.Namespace) -> int:
             _confirm(person, options)
         erased = gallery.forget(person.id)
         try:
-            # Before the search engine, which may be away for long or be given up on.
+            # Log before erasing from the search engine, which may be down or interrupted.
             with closing(Stores.open(settings)) as stores:
                 AuditLog(stores.audit).write("local", "forget", person=person.id)
         finally:
@@ -189,7 +189,7 @@ def _from_milvus_too(gallery: Gallery, url: str, erased: Erased) -> Erased:
 
 @contextmanager
 def open_service(settings: Settings) -> Iterator[Any]:
-    """The service while the block runs."""
+    """Open the service for the duration of the block."""
     from app.service import FaceService
 
     service = FaceService.open(settings)
@@ -215,7 +215,7 @@ def _gallery(settings: Settings) -> Iterator[Any]:
 
 
 def read_photo(path: Path, settings: Settings) -> bytes:
-    """The bytes of a photo file, at most one more than are accepted.
+    """Read a photo file, up to one byte past the size limit.
 
     Raises:
         BadImage: It cannot be read.

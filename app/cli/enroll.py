@@ -1,7 +1,7 @@
 """``python -m app enroll SOURCE``: enroll a folder, a CSV or a zip of photos.
 
 Exit codes: 0 every photo is stored, 1 some are not (the report says why), 3 and above as for
-``python -m app``, 130 interrupted: the same command goes on where it stopped.
+``python -m app``, 130 interrupted (run the same command again to resume).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def command(settings: Settings, options: argparse.Namespace) -> int:
-    """Enroll as the options say; an interrupted run can be continued."""
+    """Enroll according to the options; an interrupted run can be resumed."""
     if options.accept and not options.reason:
         options.wrong_usage("--accept needs a --reason")
     try:
@@ -56,7 +56,7 @@ def command(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
-    """Enroll everything an earlier run has not stored, and say what became of each photo."""
+    """Enroll everything that an earlier run did not store, and report the result of each photo."""
     from app.batch.metadata import joined
 
     items, told = joined(open_source(options.source, settings.max_upload_bytes))
@@ -82,7 +82,11 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _start_anew(report: Report) -> None:
-    """What a dry run found is true only of the gallery as it was then."""
+    """Clear an old dry run's report, which is outdated once the gallery changes.
+
+    Raises:
+        BadSource: It is the report of a real run.
+    """
     if any(line.status == "accepted" and line.photo_id for line in report.lines.values()):
         raise BadSource(
             f"{report.path} tells what was stored and is no place for a dry run. Name another "
@@ -94,7 +98,7 @@ def _start_anew(report: Report) -> None:
 def _enroll(
     settings: Settings, options: argparse.Namespace, report: Report, items: list[Item]
 ) -> list[str]:
-    """Store what is not stored; returns sentences about facts that differ."""
+    """Store the photos not stored yet; returns one message per metadata conflict."""
     from app.batch.enroller import BatchEnroller, lookers_and_threads
     from app.batch.metadata import fill
     from app.batch.resume import stored_before
@@ -158,7 +162,7 @@ def _parser() -> Parser:
 
 
 def add_arguments(parser: Parser) -> None:
-    """The options of an enrollment, beside those all commands share."""
+    """Add the options of an enrollment to those that all commands share."""
     parser.description = (
         "Enroll many photos: a folder (person/photo.jpg or Person_0001.jpg), a CSV "
         "(name,path[,consent,...]) or a zip of a folder."

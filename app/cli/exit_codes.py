@@ -15,13 +15,13 @@ OF_DECISION = {"same": SAME, "different": DIFFERENT, "inconclusive": INCONCLUSIV
 
 
 class WrongUsage(errors.FaceError):
-    """The command cannot be carried out as it was given."""
+    """The command cannot run with these arguments."""
 
     code = "wrong_usage"
 
 
 class Unexpected(errors.FaceError):
-    """Something failed that nobody foresaw."""
+    """An unexpected error."""
 
     code = "internal"
 
@@ -46,5 +46,5 @@ _CODES: dict[type[errors.FaceError], int] = {
 
 
 def code_of(error: errors.FaceError) -> int:
-    """The exit code of an error: its own class', else that of the nearest class above."""
+    """Return an error's exit code: that of its class, else of its nearest base class."""
     return next((_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), OTHER)

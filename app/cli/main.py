@@ -1,4 +1,4 @@
-"""The command line: options in, the service's answer out, an exit code that tells."""
+"""The command line: parse the arguments, run a command, return its exit code."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _serving(parser: Parser) -> None:
     parser.add_argument("--no-page", action="store_true", help="serve the API only")
 
 
-# The commands import what they need when they run: --help and keys answer at once, without torch.
+# Commands import their modules when they run, so that --help and keys start fast, without torch.
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:

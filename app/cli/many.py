@@ -1,4 +1,4 @@
-"""``verify-many`` and ``cluster``: a CSV of pairs answered, a heap of photos sorted by person."""
+"""The commands ``verify-many`` (verify a CSV of pairs) and ``cluster`` (sort photos by person)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from model.errors import BadImage
 
 
 def add_pairs_arguments(parser: Parser) -> None:
-    """Options of ``verify-many``."""
+    """Add the options of ``verify-many``."""
     parser.add_argument("pairs", type=Path, metavar="PAIRS.csv", help="two columns: first, second")
     parser.add_argument("--out", type=Path, help="answers; PAIRS-answered.csv without")
     parser.add_argument("--target-fmr", type=rate, help="such as 0.0001: 1 in 10,000 strangers")
 
 
 def add_cluster_arguments(parser: Parser) -> None:
-    """Options of ``cluster``."""
+    """Add the options of ``cluster``."""
     parser.add_argument("photos", type=Path, metavar="PHOTOS", help="a folder of photos")
     parser.add_argument("--out", type=Path, help="where to; PHOTOS-sorted without")
     parser.add_argument("--target-fmr", type=rate, help="such as 0.0001: 1 in 10,000 strangers")
 
 
 def verify_many(settings: Settings, options: argparse.Namespace) -> int:
-    """Answer a CSV of pairs, line by line; a second run goes on where the first one ended."""
+    """Verify a CSV of pairs, line by line; a second run resumes where the first one stopped."""
     from app.cli.commands import open_service, read_photo
     from app.usecases.many import COLUMNS, read_pairs
 
@@ -70,7 +70,7 @@ def _answered(out: Path) -> set[tuple[str, str]]:
 
 
 def cluster(settings: Settings, options: argparse.Namespace) -> int:
-    """Copy the photos of a folder into one folder a person, with a contact sheet."""
+    """Copy the photos of a folder into one folder per person, with a contact sheet."""
     from app.batch.sources import is_photo
     from app.cli.commands import open_service, read_photo
     from app.ui.cards.contact_sheet import contact_sheet

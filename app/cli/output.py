@@ -1,4 +1,4 @@
-"""What the command line prints last: errors, and an exit code when printing fails."""
+"""Print errors, and return an exit code that also reports failed output."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from model.errors import FaceError
 
 
 def heard(work: Callable[[], int]) -> int:
-    """The exit code of some work, unless what it printed could not be written.
+    """Run ``work``, flush, and return 8 if the output could not be written.
 
-    An answer that nobody heard must not be taken for a verdict.
+    A lost result must not look like a verdict.
     """
     try:
         code = work()
-        if sys.stdout is not None:  # it is None where it was closed from the start
+        if sys.stdout is not None:  # None if it was closed at start
             sys.stdout.flush()
         return code
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             print(f"The answer cannot be written: {error.strerror}.", file=sys.stderr)
         if sys.stdout is not None:
-            # What is left to print goes nowhere, or Python would complain when it ends.
+            # Discard the remaining output, or Python prints an error at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OTHER
 
 
 def failed(error: Exception, *, as_json: bool = False) -> int:
-    """Say what went wrong; returns the exit code.
+    """Print an error and return its exit code.
 
     Args:
-        error: Any. Left alone, Python would end with 1, which means "different people" here.
-        as_json: Print the API's form of the error to standard output as well.
+        error: Any exception. Uncaught, Python would exit with 1, which means "different people".
+        as_json: Also print the error to standard output, as the API's JSON.
     """
     known = error if isinstance(error, FaceError) else _unexpected(error)
     print(known.message, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The parser all commands share: its options, its kinds of values, its exit code."""
+"""The argument parser that all commands share: options, value types and exit code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.settings import Settings
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with an exit code of its own for wrong usage: 2 means "inconclusive" here."""
+    """argparse with another exit code for wrong usage, because 2 means "inconclusive" here."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def common_options() -> Parser:
-    """Options every command takes; in a subcommand they may stand before or after its name."""
+    """Return the options of every command; they may come before or after a subcommand's name."""
     common = Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--settings", type=Path, help="a TOML file with settings")
     common.add_argument("--data", type=Path, help="folder of the gallery, keys and logs")
@@ -32,21 +32,21 @@ def common_options() -> Parser:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings with what the command line says on top."""
+    """Load the settings, overridden by the command line."""
     names = ("data", "gallery", "bundle", "engine", "device", "host", "port")
     given = {name: getattr(options, name, None) for name in names}
     return Settings.load(getattr(options, "settings", None), **given)
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1, for argparse."""
+    """Parse a whole number of at least 1, for argparse."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
 def rate(text: str) -> float:
-    """A number between 0 and 1, for argparse."""
+    """Parse a number above 0 and below 1, for argparse."""
     try:
         value = float(text)
     except ValueError:
