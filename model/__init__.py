@@ -1,3 +1,3 @@
-"""Pixels to a calibrated decision. Knows no storage, no web, no training."""
+"""From pixels to a calibrated decision, independent of storage, web and training."""
 
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""``python -m model describe``: what the model sees in a photo, as JSON and as a picture."""
+"""``python -m model describe``: describe the faces of a photo, as JSON and as a picture."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the description of ``args.photo``.
 
     Returns:
-        Exit status: 0, or 1 when the photo shows no face.
+        Exit status: 0, or 1 if the photo shows no face.
 
     Raises:
-        FaceError: The photo, the bundle or the picture to write cannot be used, or the photo
-            does not suit ``args.faces``.
+        FaceError: The photo or the bundle cannot be read, the annotated picture cannot be
+            written, or the photo does not satisfy ``args.faces``.
     """
     image = load_image(args.photo)
     embedder = None if args.no_embedding else Embedder(Bundle.load(args.bundle))

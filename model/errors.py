@@ -1,4 +1,4 @@
-"""Every failure a caller may want to tell apart, as one small tree.
+"""The exception classes of this project.
 
 Each class has a stable ``code`` for programs; the message is a sentence for people.
 """
@@ -13,7 +13,7 @@ class FaceError(Exception):
 
     Args:
         message: What happened, to which input, and what to do next.
-        **details: JSON-serialisable facts a program may use.
+        **details: JSON-serialisable details for programs.
     """
 
     code: ClassVar[str] = "face_error"
@@ -25,31 +25,31 @@ class FaceError(Exception):
 
 
 class BadImage(FaceError):
-    """The input is not a picture we can or will decode."""
+    """The input is not a picture, or one that is not accepted."""
 
     code = "bad_image"
 
 
 class ImageTooLarge(BadImage):
-    """The picture has more bytes or pixels than are accepted."""
+    """The picture has too many bytes or pixels."""
 
     code = "image_too_large"
 
 
 class NoFace(FaceError):
-    """The picture decodes but holds no detectable face."""
+    """No face was detected in the picture."""
 
     code = "no_face"
 
 
 class SeveralFaces(FaceError):
-    """The picture holds several faces and the caller asked for exactly one."""
+    """The picture shows several faces, but exactly one was requested."""
 
     code = "several_faces"
 
 
 class LowQuality(FaceError):
-    """A face was found, but it is too poor to be used as asked."""
+    """A face was found, but its quality is too low for the request."""
 
     code = "low_quality"
 
@@ -61,19 +61,19 @@ class BundleError(FaceError):
 
 
 class BundleMismatch(BundleError):
-    """Two things made by different models were about to be mixed."""
+    """Data of two different models would be mixed."""
 
     code = "bundle_mismatch"
 
 
 class CalibrationError(FaceError):
-    """A calibration is missing, unreadable, or cannot answer what was asked."""
+    """A calibration is missing, unreadable, or not sufficient for the request."""
 
     code = "calibration_error"
 
 
 class EngineUnavailable(FaceError):
-    """The requested device or inference engine does not exist on this machine."""
+    """The requested device or inference engine is not available on this machine."""
 
     code = "engine_unavailable"
 
@@ -91,7 +91,7 @@ class UnknownPerson(GalleryError):
 
 
 class EnrollmentConflict(GalleryError):
-    """The enrollment guard found a reason not to store a photo."""
+    """An enrollment check found a reason not to store a photo."""
 
     code = "enrollment_conflict"
 

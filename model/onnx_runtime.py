@@ -1,4 +1,4 @@
-"""ONNX Runtime, imported here alone: it sends usage data home unless told not to beforehand."""
+"""The only import of ONNX Runtime: telemetry must be disabled before it is imported."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from model.errors import EngineUnavailable
 from model.workers import processors
 
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # on Linux and macOS, since its version 1.29
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # for Linux and macOS, since version 1.29
 
 import onnxruntime
 
-onnxruntime.disable_telemetry_events()  # on Windows, which does not read the variable
+onnxruntime.disable_telemetry_events()  # for Windows, where the variable has no effect
 
 __all__ = ["onnxruntime", "open_session"]
 
@@ -20,7 +20,16 @@ __all__ = ["onnxruntime", "open_session"]
 def open_session(
     graph: bytes | Path, *, device: str = "cpu", threads: int | None = None
 ) -> onnxruntime.InferenceSession:
-    """An ONNX Runtime session on exactly the asked-for device."""
+    """Open an ONNX Runtime session on exactly this device.
+
+    Args:
+        graph: The graph, or its path.
+        device: ``cpu`` or ``cuda``.
+        threads: Most threads to use; None for all processors.
+
+    Raises:
+        EngineUnavailable: ONNX Runtime cannot use the device.
+    """
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
     if provider not in onnxruntime.get_available_providers():
         raise EngineUnavailable(
@@ -30,10 +39,10 @@ def open_session(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = threads or processors()
-    # Idle threads would spin, and take the processor from whoever finds the next faces.
+    # Spinning idle threads would take CPU time from face detection.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     source = graph if isinstance(graph, bytes) else str(graph)
     session = onnxruntime.InferenceSession(source, options, providers=[provider])
-    if session.get_providers()[0] != provider:  # it falls back to the processor without a word
+    if session.get_providers()[0] != provider:  # it falls back to the CPU silently
         raise EngineUnavailable(f"ONNX Runtime could not start on {device}; its log says why.")
     return session

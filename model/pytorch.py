@@ -1,4 +1,4 @@
-"""PyTorch, imported only where it is needed: training, GPUs and the making of graphs."""
+"""Import PyTorch only when needed: for training, GPUs and exporting graphs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from model.errors import EngineUnavailable
 
 
 def need_torch() -> ModuleType:
-    """torch, or one sentence on how to get it.
+    """Import and return torch.
 
     Raises:
-        EngineUnavailable: It is not installed.
+        EngineUnavailable: torch is not installed; the message says how to install it.
     """
     try:
         import torch

@@ -1,4 +1,4 @@
-"""The values that travel between rooms: frozen, typed, numpy only."""
+"""Data types shared by all packages: frozen dataclasses with numpy arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 CROP_SIZE = 112
-"""Side in pixels of the aligned crop every network starts from."""
+"""Side in pixels of the aligned crop that every network takes."""
 
 Decision = Literal["same", "different", "inconclusive"]
 
@@ -21,8 +21,8 @@ class Face:
         box: ``(left, top, right, bottom)``.
         landmarks: float32 array ``(5, 2)`` of x, y: the eye on the left of the picture, the
             eye on the right, nose tip, mouth corner left, mouth corner right.
-        confidence: The detector's own confidence in ``[0, 1]``.
-        certain: False for a find that may be no face at all.
+        confidence: The detector's confidence in ``[0, 1]``.
+        certain: False for a doubtful detection.
     """
 
     box: tuple[float, float, float, float]
@@ -38,7 +38,7 @@ class Face:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a face may mislead, with the value that was measured and the limit it missed."""
+    """A quality problem of a face, with the measured value and the limit it violates."""
 
     code: str
     message: str
@@ -48,12 +48,12 @@ class Reason:
 
 @dataclass(frozen=True)
 class Quality:
-    """How far a face can be trusted.
+    """Quality of a face.
 
     Attributes:
-        score: ``[0, 1]``; 1 is a face with nothing to complain about.
-        reasons: What pulls it down, worst first; empty for a good face.
-        measures: Every measured value by name, whether or not it was a problem.
+        score: In ``[0, 1]``; 1 means no quality problems.
+        reasons: Quality problems, worst first; empty for a good face.
+        measures: All measured values, by name.
     """
 
     score: float
@@ -69,8 +69,8 @@ class Embedding:
     """A unit vector and the model that made it.
 
     Attributes:
-        vector: float32 array ``(D,)`` of length one.
-        model_id: The bundle's id; vectors of two ids must never be compared.
+        vector: float32 unit vector ``(D,)``.
+        model_id: The model's id; never compare vectors with different ids.
         quality: Quality score of the face it came from, if known.
     """
 
@@ -81,14 +81,14 @@ class Embedding:
 
 @dataclass(frozen=True)
 class Rate:
-    """An error rate with its 95% interval and what it was counted on.
+    """An error rate with its 95% interval and counts.
 
     Attributes:
         value: The point estimate.
         low: Lower end of the 95% interval.
         high: Upper end of the 95% interval.
         errors: Number of errors counted.
-        trials: Number of pairs they were counted among.
+        trials: Number of pairs tested.
     """
 
     value: float
@@ -108,19 +108,19 @@ class Verdict:
         threshold: Score at and above which the decision is ``same``.
         reject_below: Score below which the decision is ``different``; between the two it is
             ``inconclusive``.
-        target_fmr: The false-match rate the caller asked for.
-        fmr: Share of stranger pairs that score at least this high.
-        fnmr: Share of same-person pairs that score below this.
+        target_fmr: The requested false-match rate.
+        fmr: Fraction of stranger pairs that score at least this high.
+        fnmr: Fraction of same-person pairs that score below this.
         likelihood_ratio: How many times likelier this score is for one person than for two; None
-            for a photo poorer than any that was measured.
-        posterior: Probability of "same person" given ``prior``; None without one of the two.
-        prior: The prior probability the caller set, or None.
+            if a photo's quality is below the calibrated range.
+        posterior: Probability of "same person" given ``prior``; None without a prior or ratio.
+        prior: The prior probability set by the caller, or None.
         d_genuine: Distance of the score from the genuine mean, in pooled standard deviations.
         d_impostor: Distance of the score from the impostor mean, in the same unit.
-        supported: False when the calibration is too small to measure ``target_fmr``.
-        calibration_id: Which calibration this came from.
-        model_id: Which model made the two embeddings.
-        reasons: Sentences a person can read, most important first.
+        supported: False if the calibration is too small to measure ``target_fmr``.
+        calibration_id: The calibration used.
+        model_id: The model that made the two embeddings.
+        reasons: Readable sentences, most important first.
     """
 
     decision: Decision
@@ -161,7 +161,7 @@ class Match:
         name: The person's name.
         score: Fused cosine similarity to the person's photos.
         photo_id: The photo that matched best.
-        margin: Score minus the next person's score, or None when there is no next.
+        margin: Score minus the next person's score, or None if there is no next person.
     """
 
     person_id: str

@@ -1,4 +1,4 @@
-"""Every sentence about a rate and every number format; all else only shows what is said here."""
+"""All sentences about rates and all number formats; user interfaces only display them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ HEADLINES: dict[Decision, str] = {
 SAME_FILE = "This is the same photo twice: it cannot show whether two photos are of one person."
 
 TARGETS: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-"""False-match rates the page offers."""
+"""False-match rates offered on the page."""
 
 PRIORS: tuple[float, ...] = (0.5, 0.1, 0.01, 0.001)
-"""Probabilities of "same" before looking that the page offers."""
+"""Prior probabilities of "same" offered on the page."""
 
 Strength = Literal["strong", "moderate", "weak"]
 
@@ -35,18 +35,18 @@ _SUPPORT: tuple[tuple[float, str, Strength], ...] = (
     (10, "moderate support", "moderate"),
     (2, "weak support", "weak"),
 )
-"""The forensic verbal scale: likelihood ratio from which it holds, words, how it looks."""
+"""The forensic verbal scale: lowest likelihood ratio, words, displayed strength."""
 
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def count(number: int) -> str:
-    """A whole number with thousands set apart: ``12,345``."""
+    """Format an integer with thousands separators: ``12,345``."""
     return f"{number:,}"
 
 
 def rounded(value: float, digits: int = 2) -> str:
-    """A positive number to so many significant digits, without exponent: ``1,900``, ``0.031``."""
+    """Format a positive number to significant digits, without exponent: ``1,900``, ``0.031``."""
     if value <= 0:
         return "0"
     if value >= 1e15:
@@ -57,7 +57,7 @@ def rounded(value: float, digits: int = 2) -> str:
 
 
 def one_in(rate: float, digits: int = 2) -> str:
-    """A small rate as a chance: ``1 in 10,000``; ``62%`` for what is not small."""
+    """Format a small rate as a chance: ``1 in 10,000``; rates above 20% as ``62%``."""
     if rate <= 0:
         return "none"
     if rate > 0.2:
@@ -66,7 +66,7 @@ def one_in(rate: float, digits: int = 2) -> str:
 
 
 def large(value: float, digits: int = 2) -> str:
-    """A number as people say it: ``10,000``, ``5.6 million``."""
+    """Format a large number for reading: ``10,000``, ``5.6 million``."""
     value = float(f"{value:.{digits - 1}e}")
     for factor, word in _LARGE:
         if factor <= value < 1e15:
@@ -75,7 +75,7 @@ def large(value: float, digits: int = 2) -> str:
 
 
 def chances(rate: Rate) -> tuple[str, str, str]:
-    """A rate and the ends of its interval as chances, with as many digits as tell them apart."""
+    """Format a rate and its interval as chances, with enough digits to tell them apart."""
     numbers = (rate.value, rate.low, rate.high)
     for digits in (2, 3, 4):
         words = tuple(one_in(number, digits) for number in numbers)
@@ -85,12 +85,12 @@ def chances(rate: Rate) -> tuple[str, str, str]:
 
 
 def shares(rate: Rate) -> tuple[str, str, str]:
-    """A rate and the ends of its interval in percent."""
+    """Format a rate and its interval in percent."""
     return percent(rate.value), percent(rate.low), percent(rate.high)
 
 
 def percent(share: float) -> str:
-    """A share of one in percent, with as many digits as it needs: ``0.3%``, ``62%``, ``99.97%``."""
+    """Format a fraction in percent, with enough digits: ``0.3%``, ``62%``, ``99.97%``."""
     value = 100 * share
     if 99 < value < 100:
         return f"{100 - float(rounded(100 - value)):.6g}%"
@@ -102,28 +102,28 @@ def percent(share: float) -> str:
 
 
 def target(rate: float) -> str:
-    """A target false-match rate as a promise: ``at most 1 in 10,000 strangers``."""
+    """Format a target false-match rate: ``at most 1 in 10,000 strangers``."""
     return f"at most {one_in(rate)} {'of ' if rate > 0.2 else ''}strangers"
 
 
 def target_choices(default: float, offered: Sequence[float] = TARGETS) -> list[tuple[str, float]]:
-    """Labels and values of the target control; the default is always among them.
+    """Return labels and values of the target control; the default is always included.
 
     Args:
-        default: The target the settings name.
-        offered: The targets to offer besides.
+        default: The target from the settings.
+        offered: The other targets to offer.
     """
     rates = sorted({*offered, default}, reverse=True)
     return [(target(rate).capitalize(), rate) for rate in rates]
 
 
 def prior_choices() -> list[tuple[str, float]]:
-    """Labels and values of the control for what was likely before looking; 0 says nothing."""
+    """Return labels and values of the prior control; 0 means no prior."""
     return [("I cannot say", 0.0), *((one_in(prior), prior) for prior in PRIORS)]
 
 
 def strangers(fmr: Rate) -> str:
-    """How many stranger pairs look at least this alike, with the 95% interval."""
+    """Say how many stranger pairs look at least this alike, with the 95% interval."""
     if fmr.errors == 0:
         return (
             f"None of {count(fmr.trials)} stranger pairs look this alike "
@@ -137,7 +137,7 @@ def strangers(fmr: Rate) -> str:
 
 
 def one_person(fnmr: Rate) -> str:
-    """How many pairs of one person look even less alike, with the 95% interval."""
+    """Say how many same-person pairs look less alike, with the 95% interval."""
     look = _look(fnmr.errors)
     pairs = f"{count(fnmr.trials)} pairs of photos of one person {look} less alike than this"
     if fnmr.errors == fnmr.trials:
@@ -153,7 +153,7 @@ def _look(pairs: int) -> str:
 
 
 def likelihood(ratio: float) -> str:
-    """The likelihood ratio as a sentence with the forensic verbal scale."""
+    """Say the likelihood ratio in words, on the forensic verbal scale."""
     if not math.isfinite(ratio) or ratio > 1e15:
         return "This score was only seen for one person: extremely strong support for the same."
     if ratio <= 1e-15:
@@ -171,7 +171,7 @@ def likelihood(ratio: float) -> str:
 
 
 def strength(verdict: Verdict) -> Strength:
-    """How much the score supports the decision, on the forensic scale in three steps."""
+    """Return how strongly the score supports the decision, in three steps."""
     ratio = verdict.likelihood_ratio
     if ratio is None or verdict.decision == "inconclusive":
         return "weak"
@@ -180,7 +180,7 @@ def strength(verdict: Verdict) -> Strength:
 
 
 def headline(verdict: Verdict) -> str:
-    """The answer as a person would say it, with its strength; one line without a full stop."""
+    """Say the decision and its strength in one line, without a full stop."""
     if verdict.decision == "inconclusive":
         if verdict.likelihood_ratio is None:
             return "Inconclusive: a photo is too poor for any error rate that was measured"
@@ -210,7 +210,7 @@ def _share(rate: float) -> str:
 
 
 def chance(rate: Rate) -> str:
-    """The chance of a false match with its 95% interval."""
+    """Format the chance of a false match with its 95% interval."""
     if rate.value > 0.2:
         return percent(rate.value)
     if rate.value <= 0:
@@ -223,7 +223,7 @@ def chance(rate: Rate) -> str:
 def verdict_reasons(
     verdict: Verdict, limit: Threshold, quality: float | None, too_poor: bool
 ) -> tuple[str, ...]:
-    """Why the verdict is what it is, most important first."""
+    """List the reasons for the verdict, most important first."""
     reasons = []
     promise = one_in(verdict.target_fmr)
     if too_poor:
@@ -272,12 +272,12 @@ def verdict_reasons(
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:
-    """``1 photo``, ``3 photos``."""
+    """Format a count with its noun: ``1 photo``, ``3 photos``."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
 def size(number_of_bytes: int) -> str:
-    """Bytes as ``20 MB``."""
+    """Format a number of bytes: ``20 MB``."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if number_of_bytes >= factor:
             return f"{rounded(number_of_bytes / factor)} {unit}"

@@ -1,4 +1,4 @@
-"""How many processors and threads this program uses: decided here alone."""
+"""The number of processors and threads to use, and the setup of worker processes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from multiprocessing import parent_process
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
-"""Where Linux says how much processor time a container may use."""
+"""The Linux control group with the CPU quota of a container."""
 
 QUIET = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-"""Environment of a process that shares its machine: numpy's products here are small, and threads
-that wait for work must not spin."""
+"""Environment variables for a shared machine: numpy's matrix products are too small here for
+several threads, and waiting threads must not spin."""
 
 
 def be_quiet() -> None:
-    """Set :data:`QUIET` where the user has not; call it before numpy is imported."""
+    """Set the variables of :data:`QUIET` that the user has not set; call before importing numpy."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
 
 
 def processors() -> int:
-    """How many processors this process may use at once: its affinity, within its container's quota.
+    """Return how many processors this process may use: its affinity, limited by the CPU quota.
 
-    Where the system does not tell, all there are.
+    If the system does not report its affinity, all processors count.
     """
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
@@ -40,7 +40,7 @@ def processors() -> int:
 
 
 def quota(root: Path) -> float:
-    """Processors that the control group mounted at ``root`` grants, in either version."""
+    """Return the CPU quota of the control group at ``root``, version 1 or 2; inf for none."""
     try:
         if (file := root / "cpu.max").is_file():
             most, period = file.read_text(encoding="ascii").split()
@@ -54,14 +54,14 @@ def quota(root: Path) -> float:
 
 
 def begin_work() -> None:
-    """Call first in a worker of a process pool: one thread each, and no life of its own.
+    """Set up a worker of a process pool; call it first.
 
-    Ctrl-C is for the process that gives the work. When that one ends, however it ends, its
-    workers end too; without this they would outlive a kill.
+    Only the parent handles Ctrl-C. The worker exits with its parent, even if that is killed. torch
+    uses one thread per worker.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    if torch := sys.modules.get("torch"):  # only where the work brought it along
+    if torch := sys.modules.get("torch"):  # only if already imported
         torch.set_num_threads(1)
 
 

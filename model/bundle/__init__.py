@@ -1,4 +1,4 @@
-"""A model on disk: read, write, verify, import, export."""
+"""Model bundles on disk: read, write, verify, import and export."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The folder of a bundle on disk: replaced whole, read back only as it was written.
+"""Bundle folders on disk: replaced as a whole, and verified when read.
 
-``bundle.json`` is the manifest: what the model is, a SHA-256 of every other file, and a digest
-of itself. :mod:`model.bundle.bundle` says what the files mean.
+``bundle.json`` is the manifest: a description of the model, the SHA-256 of every other file, and
+its own digest. :mod:`model.bundle.bundle` defines the files.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_MANIFEST_BYTES = 4_000_000
 
 
 def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, bytes]) -> None:
-    """Build the new folder beside the old one, then swap them as :func:`fresh_folder` does.
+    """Write a bundle folder; an existing one is replaced as by :func:`fresh_folder`.
 
     Args:
         folder: Folder to create or replace.
-        manifest: What the model is; the digests are added here.
+        manifest: Description of the model; the digests are added here.
         files: Contents by file name, without the manifest.
     """
     manifest = {**manifest, "files": {name: sha256(data) for name, data in files.items()}}
@@ -46,10 +46,10 @@ def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, byt
 
 @contextmanager
 def fresh_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder to fill, which takes the place of ``folder`` unless the filling fails.
+    """Yield an empty folder that replaces ``folder`` if the block succeeds.
 
     Raises:
-        BundleError: There is something at ``folder`` that is no bundle, and would be lost.
+        BundleError: ``folder`` exists and is not a bundle, so its contents would be lost.
     """
     _require_ours(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -70,14 +70,15 @@ def _require_ours(folder: Path) -> None:
 
 
 def _replace_folder(fresh: Path, folder: Path) -> None:
-    """Move a finished folder to its place and remove the one that was there, if any.
+    """Move a finished folder into place and remove the old one, if any.
 
-    Between its two renames nothing is at ``folder``. A swap that fails there puts the old one
-    back; a program killed there leaves both beside it, the old one as ``.<name>-old-...``.
+    Between the two renames ``folder`` does not exist. If the second rename fails, the old folder
+    is restored. If the process is killed there, both remain in the parent folder, the old one as
+    ``.<name>-old-...``.
 
     Args:
-        fresh: The finished folder, beside ``folder``.
-        folder: Where it belongs.
+        fresh: The finished folder, in the same parent folder.
+        folder: Its final path.
     """
     if not folder.exists():
         os.rename(fresh, folder)
@@ -94,7 +95,7 @@ def _replace_folder(fresh: Path, folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, without its own digest.
+    """Read and check the manifest; its own digest is removed.
 
     Raises:
         BundleError: It is missing, damaged, changed since it was saved, or newer than this code.
@@ -119,10 +120,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_listed(file: Path, digest: str) -> bytes:
-    """A file of the bundle, if it is the one the manifest lists.
+    """Read a file of the bundle and check its digest.
 
     Raises:
-        BundleError: It is missing, a link, no regular file, or was changed since it was saved.
+        BundleError: It is missing, a link, not a regular file, or was changed since it was saved.
     """
     data = read_regular(file)
     if sha256(data) != digest:
@@ -131,10 +132,10 @@ def read_listed(file: Path, digest: str) -> bytes:
 
 
 def read_regular(file: Path, limit: int | None = None) -> bytes:
-    """The contents of a regular file that is no link.
+    """Read a regular file that is not a link.
 
     Raises:
-        BundleError: It is something else, cannot be read, or has more than ``limit`` bytes.
+        BundleError: It is not such a file, cannot be read, or has more than ``limit`` bytes.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))

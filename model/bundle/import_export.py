@@ -1,4 +1,4 @@
-"""Models in and out: our bundles to ONNX, foreign face embedders to bundles."""
+"""Export bundles to ONNX, and import other face embedders as bundles."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ FACENET_INPUT = Preprocessing(input_size=160, mean=(127.5,) * 3, std=(128.0,) * 
 
 
 def export_onnx(bundle: Bundle, file: Path) -> float:
-    """Write a bundle's network as an ONNX file and hold it against torch.
+    """Write a bundle's network as an ONNX file after comparing it with torch.
 
-    The graph takes ``image``, float32 ``(batch, 3, S, S)`` already normalised as
-    ``bundle.preprocessing`` says, and gives ``embedding``, unit vectors ``(batch, D)``.
+    The graph takes ``image``, float32 ``(batch, 3, S, S)``, already normalised by
+    ``bundle.preprocessing``. It returns ``embedding``, unit vectors ``(batch, D)``.
 
     Returns:
         The lowest cosine between the two on random crops.
 
     Raises:
-        BundleError: The two disagree; nothing is written.
+        BundleError: The two disagree; no file is written.
     """
     graph = onnx_graph.export(bundle.network(), bundle.preprocessing.input_size)
     crops = np.random.default_rng(0).integers(0, 256, (8, CROP_SIZE, CROP_SIZE, 3), np.uint8)
@@ -58,11 +58,11 @@ def import_onnx(
     name: str,
     provenance: Mapping[str, str] | None = None,
 ) -> Bundle:
-    """Wrap any ONNX face embedder with a square image input as a bundle.
+    """Import an ONNX face embedder with a square image input as a bundle.
 
     Raises:
-        BundleError: The file is no such graph, or does not turn crops into vectors; whatever
-            was at ``out`` is still there.
+        BundleError: The file is not such a graph or does not turn crops into vectors; ``out`` is
+            unchanged.
     """
     if not file.is_file():
         raise BundleError(f"There is no file {file}.")
@@ -86,10 +86,10 @@ def import_onnx(
 
 
 def import_facenet(out: Path, weights: str = "vggface2") -> Bundle:
-    """Wrap facenet-pytorch's InceptionResnetV1, whose weights it downloads.
+    """Import facenet-pytorch's InceptionResnetV1; downloads its weights.
 
     Raises:
-        BundleError: There are no such weights, or they are not to be had here.
+        BundleError: The weights do not exist or cannot be downloaded.
     """
     from facenet_pytorch import InceptionResnetV1
 
@@ -108,7 +108,7 @@ def import_facenet(out: Path, weights: str = "vggface2") -> Bundle:
 
 
 def wrap_facenet(state: Mapping[str, torch.Tensor], out: Path, weights: str) -> Bundle:
-    """Write an InceptionResnetV1 state dict as a bundle; classifier weights are left out."""
+    """Write an InceptionResnetV1 state dict as a bundle, without classifier weights."""
     net = FacenetNet(Architecture(trunk="inception_resnet_v1", dim=512))
     own = net.net.state_dict().keys()
     net.net.load_state_dict({key: value for key, value in state.items() if key in own})

@@ -1,5 +1,7 @@
-"""Run a foreign model once, in a process of its own that can be ended:
-``python -m model.bundle.prove FOLDER``."""
+"""Test an imported model in a separate process that can be killed.
+
+Usage: ``python -m model.bundle.prove FOLDER``.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,14 @@ from model.errors import BundleError
 from model.types import CROP_SIZE
 
 SECONDS = 180.0
-"""Longest time a model may take to be opened and to embed three crops."""
+"""Most seconds a model may take to load and embed three crops."""
 
 
 def prove(bundle: Bundle) -> None:
-    """Raises:
-    BundleError: The model does not give one finite vector a crop.
+    """Embed three random crops as a test.
+
+    Raises:
+        BundleError: The model does not return one finite vector per crop.
     """
     crops = np.random.default_rng(0).integers(0, 256, (3, CROP_SIZE, CROP_SIZE, 3), np.uint8)
     vectors = Embedder(bundle).embed(crops)
@@ -30,10 +34,10 @@ def prove(bundle: Bundle) -> None:
 
 
 def prove_apart(folder: Path, seconds: float = SECONDS) -> None:
-    """Prove a bundle in another process: it may hang, or take all memory.
+    """Test a bundle in another process, because it may hang or use up the memory.
 
     Raises:
-        BundleError: The model does not work, or not in time.
+        BundleError: The model does not work, or takes longer than ``seconds``.
     """
     root = str(Path(__file__).parents[2])
     try:
@@ -52,7 +56,7 @@ def prove_apart(folder: Path, seconds: float = SECONDS) -> None:
 
 
 def main() -> int:
-    """Prove the bundle named on the command line; 1 and a sentence where it fails."""
+    """Test the bundle named on the command line; print the error and return 1 if it fails."""
     try:
         prove(Bundle.load(sys.argv[1]))
     except Exception as error:  # ONNX Runtime's errors share no class

@@ -1,4 +1,4 @@
-"""Models to disk: networks of our own, and foreign graphs."""
+"""Save models as bundles: our own networks and imported graphs."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def save_network(
     metrics: Mapping[str, Any] | None = None,
     mantissa_bits: int = 10,
 ) -> Bundle:
-    """Write a network as a bundle, whole or not at all, and read it back.
+    """Write a network as a bundle, all or nothing, and read it back.
 
     Args:
         path: Folder to create or replace.
         net: A network from :func:`model.embedding.network.build`.
-        preprocessing: The input it was trained with.
-        name: What people call it.
+        preprocessing: The preprocessing it was trained with.
+        name: Display name.
         card: The model card, Markdown.
         provenance: Where the weights come from.
         metrics: Measured figures.
         mantissa_bits: fp16 mantissa bits kept in weight matrices, 1 to 10. Fewer compress
-            better; b of them move a weight by at most 2^-(b+1) of itself, plus the 2^-24 that
-            fp16 cannot resolve near zero.
+            better. With b bits the relative error of a weight is at most 2^-(b+1), plus an
+            absolute 2^-24 that fp16 cannot resolve near zero.
     """
     from model.embedding import onnx_graph
 
@@ -70,7 +70,7 @@ def save_graph(
     card: str,
     provenance: Mapping[str, Any] | None = None,
 ) -> Bundle:
-    """Write a mended foreign ONNX graph as a bundle, whole or not at all, and read it back."""
+    """Write an imported, mended ONNX graph as a bundle, all or nothing, and read it back."""
     files = {GRAPH: graph}
     return _save(Path(path), files, None, preprocessing, name, card, provenance, None)
 
@@ -102,7 +102,7 @@ def _save(
 
 
 def _versions() -> dict[str, str]:
-    """Those of the libraries that make models, as far as they are installed."""
+    """Versions of the installed libraries that affect models."""
     found = {}
     for package in ("torch", "torchvision", "onnx"):
         with contextlib.suppress(PackageNotFoundError):
@@ -111,7 +111,7 @@ def _versions() -> dict[str, str]:
 
 
 def _compact(values: np.ndarray, mantissa_bits: int) -> np.ndarray:
-    """fp16 with a shortened mantissa for weight matrices; vectors and counters stay as they are."""
+    """Round weight matrices to fp16 with a shorter mantissa; keep vectors and counters."""
     if values.ndim < 2 or values.dtype.kind != "f":
         return np.array(values, order="C")
     if not 1 <= mantissa_bits <= 10:

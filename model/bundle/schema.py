@@ -1,4 +1,4 @@
-"""What a bundle's manifest may hold. Bundles come from strangers, too."""
+"""The schema of a bundle's manifest. Bundles are untrusted input."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from model.errors import BundleError
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-"""A name within the folder: neither a path nor hidden."""
+"""A file name in the folder: not a path and not hidden."""
 
 MAX_INPUT_SIZE, MAX_DIMENSION = 1024, 16_384
-"""Largest input side in pixels and longest vector; more would fill the memory."""
+"""Largest input side in pixels and longest vector; bounds memory."""
 
 
 class Manifest(BaseModel):
-    """The fields of ``bundle.json`` beside its digest."""
+    """The fields of ``bundle.json`` except its digest."""
 
     model_config = ConfigDict(strict=True)
 
@@ -36,10 +36,10 @@ class Manifest(BaseModel):
 
 
 def check_manifest(manifest: Any, where: object) -> None:
-    """Hold a manifest against the schema.
+    """Validate a manifest.
 
     Raises:
-        BundleError: A field is missing or has a value that is not allowed.
+        BundleError: A field is missing or has an invalid value.
     """
     try:
         checked = Manifest.model_validate(manifest)

@@ -156,7 +156,10 @@ class Tile:
 
 
 def to_grid(scores: np.ndarray) -> np.ndarray:
-    """Convert cosines to int32 grid places: ``place >= to_grid(t)`` if ``score >= t``."""
+    """Convert cosines to int32 grid places.
+
+    ``place >= to_grid(t)`` if and only if ``score >= t``, for ``t`` on the grid.
+    """
     return np.floor(np.clip(scores, -1, 1) * np.float32(GRID)).astype(np.int32) + GRID
 
 
