@@ -1,4 +1,4 @@
-"""Datasets: one file each, one line here."""
+"""Registry of datasets; each has its own module."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["DATASETS", "DatasetError", "Table", "load"]
 
 
 def load(name: str, root: Path | str) -> Table:
-    """Load a dataset by name and check it against what it should have.
+    """Load a dataset by name and check that it is complete.
 
     Args:
         name: A key of :data:`DATASETS`.
-        root: Where it lies; each module's ``WHERE`` says what is expected there.
+        root: Folder of the dataset; each module's ``WHERE`` describes the expected layout.
     """
     if name not in DATASETS:
         raise ValueError(f"dataset is {name!r}; it must be one of {', '.join(DATASETS)}")

@@ -18,9 +18,9 @@ WHERE = (
 
 
 def load(root: Path) -> Table:
-    """Read the development kit.
+    """Load the pictures and annotations of the development kit.
 
-    A copy without the labelled test part loads as far as it goes and says so in ``notes``.
+    Without the labelled test part, only the training part is loaded; ``notes`` says so.
 
     Raises:
         DatasetError: The training part or its annotations are missing or incomplete.
@@ -57,7 +57,7 @@ def _annotations(folder: Path, part: str, file: str) -> tuple[list[Path], np.nda
     fields = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
     boxes = np.stack([rows[field].astype(np.float32) for field in fields], axis=1)
     labels = rows["class"].astype(np.int64) - 1
-    # Archives on Kaggle hold each folder of pictures in one of the same name.
+    # Kaggle's archives nest each picture folder in another of the same name.
     nested = folder / part / part
     pictures = nested if nested.is_dir() else folder / part
     return [pictures / str(name) for name in rows["fname"]], labels, boxes

@@ -1,4 +1,4 @@
-"""CelebA and anything laid out like it: aligned faces, one identity each (Liu et al., 2015)."""
+"""CelebA (Liu et al., 2015), or aligned face crops with one folder per identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHERE = (
 
 
 def load(root: Path) -> Table:
-    """Read the original (photos to be detected and aligned) or aligned crops by identity.
+    """Load the original photos (to be detected and aligned), or aligned crops by identity.
 
     Raises:
         DatasetError: Neither layout is found, or the original is incomplete.

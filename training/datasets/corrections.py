@@ -1,8 +1,8 @@
-"""Wrong names in a collection, set right before it is measured on.
+"""Label corrections for a dataset, applied before measuring error rates.
 
-Even well-known collections hold one person under two names, one photo filed twice and a stranger
-among someone's photos. Each counts as an error of the model, and it takes few of them to spoil the
-rates of rare ones. They are written down in a CSV file, so that a reader can check every one.
+Even well-known datasets have one person under two names, duplicate photos and photos filed under
+the wrong person. Each counts as an error of the model, and a few are enough to distort low error
+rates. The corrections are kept in a CSV file, so that a reader can check every one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from training.datasets.table import DatasetError, Table
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """Whose photos those of a collection are.
+    """Corrected labels of a dataset.
 
     Attributes:
-        labels: int64 ``(N,)``, like those of its table.
+        labels: int64 ``(N,)``, indices into the names of the table.
         kept: bool ``(N,)``, False for photos left out.
         moved: bool ``(N,)``, True for photos given to another person.
-        source: Name and hash of the file of corrections.
+        source: Name and hash of the corrections file.
     """
 
     labels: np.ndarray
@@ -35,7 +35,7 @@ class Corrected:
     source: str
 
     def in_words(self, rows: np.ndarray) -> str:
-        """What was done to some of the photos, for the record."""
+        """The number of corrections among ``rows``, as text for the calibration record."""
         return (
             f"by {self.source}, photos given to another person: {self.moved[rows].sum():,}, "
             f"left out: {(~self.kept[rows]).sum():,}"
@@ -43,16 +43,16 @@ class Corrected:
 
 
 def corrected(table: Table, file: Path) -> Corrected:
-    """Set a collection's names right.
+    """Apply label corrections.
 
     Args:
-        table: Photos in a folder a person.
-        file: CSV with the columns ``name``, a person (folder) or photo (folder/file), and
-            ``person``, whose folder it belongs to; empty to leave it out. What is said of a
-            photo goes before what is said of its folder.
+        table: Photos, one folder per person.
+        file: CSV with two columns. ``name`` is a person (folder) or a photo (folder/file).
+            ``person`` is the correct person (a folder), or empty to leave the photos out.
+            An entry for a photo overrides one for its folder.
 
     Raises:
-        DatasetError: The file is no such list, or names someone who is not in the collection.
+        DatasetError: The file is malformed, or names someone who is not in the dataset.
     """
     given = _read(file)
     number = {name: label for label, name in enumerate(table.names)}

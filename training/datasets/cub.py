@@ -16,10 +16,10 @@ LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classe
 
 
 def load(root: Path) -> Table:
-    """Read the official lists; boxes are in pixels of the original pictures.
+    """Load the official lists; boxes are in pixels of the original pictures.
 
     Raises:
-        DatasetError: Files are missing or the counts are not CUB's.
+        DatasetError: Files are missing, or the counts differ from CUB's.
     """
     folder = root / "CUB_200_2011" if (root / "CUB_200_2011").is_dir() else root
     require(folder, ("images", *LISTS), "CUB-200-2011", WHERE)
@@ -46,7 +46,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _boxes(path: Path, count: int) -> np.ndarray | None:
-    """Left, top, right, bottom in original pixels, or None without the file."""
+    """Left, top, right, bottom in original pixels, or None if the file is missing."""
     if not path.is_file():
         return None
     values = np.loadtxt(path, dtype=np.float32)[:, 1:]

@@ -1,4 +1,4 @@
-"""Folders of faces, lists of people to leave out, and who is held out."""
+"""Folders of faces, exclusion lists and the held-out share of people."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ HELD_OUT_SHARE = 0.05
 
 
 def named(root: Path) -> Path:
-    """The same folder by a path that ends in its name, also if given as ``.`` or ``..``.
+    """The absolute path, so that it ends in the folder's name even for ``.`` or ``..``.
 
-    Links are not followed: a folder is called what its user calls it.
+    Symbolic links are not resolved: the folder keeps the name the user gave it.
     """
     return Path(os.path.abspath(root))
 
@@ -28,7 +28,7 @@ def named(root: Path) -> Path:
 def read_root(
     root: Path, unlabelled: bool, cache: Path, *, aligned: bool = True
 ) -> tuple[np.ndarray, list[str]]:
-    """Crops below one root and, per crop, ``root/person`` or, unlabelled, ``root/path``."""
+    """Crops below one root and their names: ``root/person``, or ``root/path`` if unlabelled."""
     root = named(root)
     paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
@@ -48,12 +48,12 @@ def read_root(
 
 
 def held_out(name: str, share: float = HELD_OUT_SHARE) -> bool:
-    """Whether a person or face, ``root/name``, is in a fixed share to be left out."""
+    """Whether ``root/name``, a person or face, is held out; decided by the hash of the name."""
     return hashlib.sha256(name.encode()).digest()[0] < 256 * share
 
 
 def read_names(file: Path | None) -> frozenset[str]:
-    """The lines of a list of people and faces; nobody without a file."""
+    """The names in a text file, one per line; empty if ``file`` is None."""
     if file is None:
         return frozenset()
     if not file.is_file():
@@ -62,10 +62,10 @@ def read_names(file: Path | None) -> frozenset[str]:
 
 
 def without(table: Table, list_of_names: Path | None) -> Table:
-    """A table without the people and faces of a list.
+    """Drop the people on an exclusion list from a table.
 
     Raises:
-        UsageError: It names nobody of the table.
+        UsageError: The list names nobody in the table.
     """
     excluded = read_names(list_of_names)
     if not excluded:
@@ -76,7 +76,7 @@ def without(table: Table, list_of_names: Path | None) -> Table:
     if not meant:
         raise UsageError(f"{list_of_names} names nobody of {table.name}, such as {min(people)}.")
     if strange := meant - people:
-        # No mistake as such: a list made for a whole collection serves a part of it too.
+        # Not an error: a list made for a whole dataset may be used on a part of it.
         print(f"{list_of_names} names {len(strange):,} who are not here, such as {min(strange)}")
     kept = np.array([person not in excluded for person in table.people])
     print(f"{table.name}: {(~kept).sum():,} pictures left out as {list_of_names} says")

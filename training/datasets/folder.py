@@ -1,4 +1,4 @@
-"""Your own photos: one folder a person."""
+"""Your own photos: one folder per person."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from training.datasets.table import DatasetError, Table, by_folder
 
 
 def load(root: Path) -> Table:
-    """Read ``root/PERSON/*.jpg`` (or another of :data:`model.faces.image.SUFFIXES`).
+    """Load ``root/PERSON/*.jpg``, or other suffixes of :data:`model.faces.image.SUFFIXES`.
 
     Raises:
-        DatasetError: There is no such folder, or fewer than two people in it.
+        DatasetError: The folder does not exist, or has fewer than two people.
     """
     if not root.is_dir():
         raise DatasetError(f"There is no folder {root}. Give one with a folder a person in it.")

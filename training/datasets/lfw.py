@@ -16,9 +16,8 @@ WHERE = (
     "belong into lfw_home."
 )
 CORRECTIONS = Path(__file__).with_name("lfw_corrections.csv")
-"""Mistakes in the names of DevTrain, found where a model saw strangers most alike and photos least
-like the others of their person, by looking at these. DevTest and View 2 are left as published, to
-compare with others.
+"""Label errors in DevTrain. They were found by viewing a model's highest impostor and lowest
+genuine scores. DevTest and View 2 stay as published, so that results are comparable.
 """
 
 
@@ -27,8 +26,8 @@ class Pairs:
     """The verification protocol of View 2.
 
     Attributes:
-        first: Row of the table for each pair's first photo, int64 ``(6000,)``.
-        second: The same for the second photo.
+        first: Table row of each pair's first photo, int64 ``(6000,)``.
+        second: Table row of the second photo, int64 ``(6000,)``.
         same: bool ``(6000,)``, True for two photos of one person.
         fold: int64 ``(6000,)``, 0..9.
     """
@@ -40,9 +39,9 @@ class Pairs:
 
 
 def load(root: Path) -> Table:
-    """Everyone, in the order of the folders; ``official_train`` is DevTrain.
+    """Load all people in folder order; ``official_train`` is DevTrain.
 
-    A copy without the list of DevTrain loads without and says so in ``notes``.
+    Without ``peopleDevTrain.txt``, ``official_train`` is None and ``notes`` says so.
 
     Raises:
         DatasetError: Photos or people are missing.
@@ -62,7 +61,7 @@ def load(root: Path) -> Table:
 def people40(root: Path, min_faces: int = 40) -> Table:
     """The paper's subset: people with at least 40 photos (19 people, 1,867 photos).
 
-    The same photos that scikit-learn's ``fetch_lfw_people(min_faces_per_person=40)`` gives.
+    The same photos as scikit-learn's ``fetch_lfw_people(min_faces_per_person=40)``.
     """
     table = load(root)
     counts = np.bincount(table.labels)
@@ -73,7 +72,7 @@ def people40(root: Path, min_faces: int = 40) -> Table:
 
 
 def view2(root: Path, table: Table) -> Pairs:
-    """The 6,000 pairs in ten folds of ``pairs.txt``, as rows of ``table``."""
+    """The 6,000 pairs of ``pairs.txt`` in ten folds, as rows of ``table``."""
     home = _home(root)
     require(home, ("pairs.txt",), "LFW", WHERE)
     lines = (home / "pairs.txt").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What every dataset becomes: paths, labels, and what its makers say about them."""
+"""The common form of all datasets: paths, labels and official annotations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model.errors import FaceError
 
 
 class DatasetError(FaceError):
-    """A dataset is missing, incomplete or not laid out as its makers publish it."""
+    """A dataset is missing, incomplete or not in its published layout."""
 
     code = "dataset_error"
 
@@ -25,14 +25,14 @@ class Table:
 
     Attributes:
         name: Name of the dataset.
-        paths: One file a picture.
+        paths: One file per picture.
         labels: int64 array ``(N,)``, indices into ``names``.
         names: Class (person, bird, car) of each label.
-        faces: True when the pictures are photos of people, to be detected and aligned.
-        aligned: True when they already are aligned face crops.
+        faces: True if the pictures are photos of people.
+        aligned: True if they are already aligned face crops; else faces are detected and aligned.
         boxes: Optional float32 array ``(N, 4)``: left, top, right, bottom in pixels.
-        official_train: Optional bool array ``(N,)``: the makers' own training part.
-        notes: Sentences on what differs from the published dataset.
+        official_train: Optional bool array ``(N,)``: True for the official training part.
+        notes: How this copy differs from the published dataset, in sentences.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Table:
 
     @property
     def people(self) -> np.ndarray:
-        """Per picture, ``root/person``; the root is the folder above the one it lies in."""
+        """``root/person`` per picture; the root is the parent of the picture's folder."""
         return np.array(
             [
                 f"{Path(os.path.abspath(path)).parent.parent.name}/{self.names[label]}"
@@ -66,7 +66,7 @@ class Table:
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same pictures of the same people in the same order."""
+        """Hash of the people and file names in order (not of the pictures' content)."""
         rows = zip(self.people, self.paths, strict=True)
         listed = "\n".join(f"{person}/{path.name}" for person, path in rows)
         return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()[:12]
@@ -86,10 +86,10 @@ class Table:
 
 
 def require(root: Path, parts: Sequence[str], dataset: str, where: str) -> None:
-    """Check that a dataset's files and folders are where its makers put them.
+    """Check that a dataset's files and folders exist.
 
     Raises:
-        DatasetError: Some are missing; the message names them and where to get them.
+        DatasetError: Some are missing; the message names them and says where to get them.
     """
     missing = [part for part in parts if not (root / part).exists()]
     if missing:
@@ -109,7 +109,7 @@ def require_count(found: int, expected: int, what: str, dataset: str) -> None:
 
 
 def by_folder(root: Path, suffixes: frozenset[str]) -> tuple[list[Path], list[int], list[str]]:
-    """Pictures under ``root``, one folder a class, in alphabetical order."""
+    """Paths, labels and class names of pictures below ``root``, one folder per class, sorted."""
     paths: list[Path] = []
     labels: list[int] = []
     names: list[str] = []

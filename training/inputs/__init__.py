@@ -1,1 +1,1 @@
-"""What networks are fed: pictures, aligned crops and features, kept and augmented."""
+"""Network input: pictures, aligned crops and features, with caching and augmentation."""

@@ -1,7 +1,8 @@
-"""Photos to aligned crops, once: the product's own detect and align, kept as a memory map.
+"""Photos to aligned crops, cached as a memory map.
 
-What is trained is what is served. The cache is keyed by the contents of the photos, so moved
-files are found again and changed ones are not mistaken for old.
+Detection and alignment are those of the product, so that training and serving see the same input.
+The cache is keyed by the contents of the photos: moved files are found again, changed ones are
+processed anew.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from training.atomic import made_whole
 from training.inputs.photo_kinds import KINDS_VERSION, WHOLE, spoiled
 
 VERSION = 2
-"""Raise when detect or align change what a crop looks like."""
+"""Increase when detection or alignment change the crops."""
 
 ENOUGH, ENOUGH_ALIGNED = 64, 4096
-"""Photos that are worth starting another process for, to be aligned or only decoded."""
+"""Photos per extra worker process: to align, and to decode only."""
 
 Photo = tuple[Path, str]
-"""A file, and as which kind of photo it is to be seen."""
+"""A file, and the kind of photo to turn it into (:mod:`training.inputs.photo_kinds`)."""
 
 _detector: Detector | None = None
 
@@ -45,10 +46,10 @@ class Crops:
     """Aligned faces of many photos, in the order of the photos.
 
     Attributes:
-        pixels: uint8 ``(N, 112, 112, 3)``, a read-only memory map; black where nothing was found.
-        found: bool ``(N,)``, False where the photo could not be read or holds no face.
-        measures: What :func:`model.faces.quality.measure` says of each face, float32 ``(N,)`` by
-            name; NaN where nothing was found. Empty for photos that came aligned.
+        pixels: uint8 ``(N, 112, 112, 3)``, a read-only memory map; black if no face was found.
+        found: bool ``(N,)``, False if the photo could not be read or has no face.
+        measures: Quality measures (:func:`model.faces.quality.measure`), float32 ``(N,)`` by
+            name; NaN if no face was found. Empty for photos that were already aligned.
         fingerprint: Hash of the photos' contents.
     """
 
@@ -67,19 +68,19 @@ def crop_photos(
     progress: bool = True,
     workers: int | None = None,
 ) -> Crops:
-    """Detect, align and measure the main face of each photo, or read the result of last time.
+    """Detect, align and measure the main face of each photo, or read the cached result.
 
-    A photo with several faces gives the largest and most central one: labelled photo
+    If a photo has several faces, the largest and most central one is used: labelled photo
     collections name the person in the middle.
 
     Args:
         paths: The photos.
-        aligned: They are aligned 112x112 crops already and are only decoded.
-        kinds: As which kind of photo (:mod:`training.inputs.photo_kinds`) each is to be seen; as
-            it is without.
+        aligned: The photos are already aligned 112x112 crops; only decode them.
+        kinds: The kind (:mod:`training.inputs.photo_kinds`) to turn each photo into first; None
+            leaves all unchanged.
         cache: Folder for the memory map.
-        progress: Show a bar.
-        workers: Processes that detect and align; default one a core.
+        progress: Show a progress bar.
+        workers: Processes that detect and align; one per core by default.
     """
     kinds = [WHOLE] * len(paths) if kinds is None else list(kinds)
     fingerprint = _fingerprint(paths, aligned, kinds)
@@ -95,13 +96,13 @@ def crop_photos(
 def aligned_crops(
     paths: Sequence[Path], *, aligned: bool = False, cache: Path, progress: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``(pixels, found)`` of :func:`crop_photos`, for those who need no more."""
+    """Only ``(pixels, found)`` of :func:`crop_photos`."""
     crops = crop_photos(paths, aligned=aligned, cache=cache, progress=progress)
     return crops.pixels, crops.found
 
 
 def why_lost(aligned: bool) -> str:
-    """What is wrong with the photos that gave no crop, in words that follow their number."""
+    """Why photos gave no crop; completes a message such as "3 of 10 photos ..."."""
     size = f"{CROP_SIZE}x{CROP_SIZE}"
     return f"are no aligned crops of {size} pixels" if aligned else "hold no usable face"
 
@@ -125,7 +126,7 @@ def _build(
 def _fill(
     crops: np.ndarray, photos: Sequence[Photo], aligned: bool, progress: bool, workers: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Writes the crops in their places; returns which there are and what was measured of them."""
+    """Fill ``crops`` in place; return ``found`` and ``measures`` of :class:`Crops`."""
     found = np.zeros(len(photos), bool)
     measures: dict[str, np.ndarray] = {}
     worth = len(photos) // (ENOUGH_ALIGNED if aligned else ENOUGH) + 1
@@ -144,7 +145,7 @@ def _fill(
 
 @contextmanager
 def _results(photos: Sequence[Photo], aligned: bool, workers: int) -> Iterator[Iterable]:
-    """What each photo gives, in order; from this process when there is little to do."""
+    """Results per photo, in order; computed in this process if ``workers`` is 1."""
     task = _decode if aligned else _cut
     if workers == 1:
         _start(aligned)

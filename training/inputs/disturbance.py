@@ -1,4 +1,4 @@
-"""What happens to photos: batched disturbances of aligned crops, cheap beside the network."""
+"""Data augmentation of aligned crops in batches; cheap compared with the network."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from model.embedding.tensors import resize
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Chances and sizes of each change.
+    """Probability and size of each augmentation.
 
     Attributes:
-        shift, zoom, degrees: Standard deviations of the error of alignment: share of the side,
-            share of the size, degrees. Those of the detector, and a little more.
-        wild: Chance that these three are four times as large.
-        light: Largest change of brightness and of contrast, as a share.
-        dark: Chance of a badly lit photo: a fifth to a half of its light, with noise.
-        grey: Chance of losing all colour.
-        soft: Chance of losing fine detail, down to 16 pixels between the eyes of a 112 px crop,
-            sometimes 8.
-        blur: Chance of a blur along a line, as by movement.
-        jpeg: Chance of JPEG's blocks, quality 15 to 60.
-        edge: Chance that a side of the crop lies beyond the picture and is black.
-        occlude: Chance of a flat patch of up to half the side.
+        shift, zoom, degrees: Standard deviations of the alignment error: share of the side, share
+            of the size, degrees. Slightly larger than the detector's.
+        wild: Probability that these three are four times as large.
+        light: Largest relative change of contrast. Brightness changes by up to half that share of
+            the full range.
+        dark: Probability of low light: a fifth to a half of the brightness, with noise.
+        grey: Probability of removing colour.
+        soft: Probability of losing fine detail, down to 16 pixels between the eyes of a 112 px
+            crop, sometimes 8.
+        blur: Probability of motion blur.
+        jpeg: Probability of JPEG compression, quality 15 to 60.
+        edge: Probability of black borders, as if the crop extended beyond the photo.
+        occlude: Probability of a patch of one colour, up to half the side.
     """
 
     shift: float = 0.012
@@ -87,7 +88,7 @@ class Disturbance:
 
 
 def _cut_at_edge(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Black beyond a line near one or two sides, as where a photo ends."""
+    """Black out a random border at some sides, as where the photo ends."""
     count, _, side, _ = images.shape
     share = torch.rand(count, 4, generator=generator) * 0.28
     share = share * (torch.rand(count, 4, generator=generator) < 0.5)
@@ -105,7 +106,7 @@ def _soften(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _smear(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Averages along a line of one direction for the whole batch."""
+    """Motion blur, in one direction for the whole batch."""
     angle, length = torch.rand(2, generator=generator).tolist()
     reach = images.shape[-1] * (0.02 + 0.05 * length)
     total = torch.zeros_like(images)

@@ -1,4 +1,4 @@
-"""Frozen trunks: pooled features computed once, so that 500 epochs of a head take minutes."""
+"""Cached features of frozen trunks, so that training a head for 500 epochs takes minutes."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Whole(nn.Module):
 
 
 def frozen_trunk(name: str, init: str | Path, pooling: str = "avg") -> Whole:
-    """A trunk for feature extraction.
+    """Load a trunk for feature extraction.
 
     Args:
         name: A trunk of :class:`~model.embedding.network.EmbeddingNet`.
-        init: ``imagenet`` (torchvision's), a bundle, or a weight file with torchvision's names,
-            safetensors or ``.pth``.
-        pooling: Only ``avg``; the argument is there to refuse the others.
+        init: ``imagenet`` (torchvision's), a bundle, or a weight file (safetensors or ``.pth``)
+            with torchvision's names.
+        pooling: Must be ``avg``; others are refused.
 
     Raises:
-        UsageError: Some of the trunk would be random, or the features pooled otherwise.
+        UsageError: Part of the trunk would be random, or ``pooling`` is not ``avg``.
     """
     if pooling != "avg":
         raise UsageError(
@@ -59,7 +59,7 @@ def frozen_trunk(name: str, init: str | Path, pooling: str = "avg") -> Whole:
             "Give weights of the whole trunk, or train without --frozen."
         )
     if strides_first(Path(init)):
-        # Weights that learn adapt to torchvision's stride; frozen ones need their own.
+        # Trained weights adapt to torchvision's stride; frozen ones need the original.
         stride_first(net.trunk)
     return Whole(net).eval()
 
@@ -77,15 +77,15 @@ def cached_features(
     trunk: Whole, images: np.ndarray, key: str, prepare: Preprocessing, cache: Path,
     precision: str = "fp32",
 ) -> np.ndarray:  # fmt: skip
-    """Pooled features of every picture, computed at the first call.
+    """Pooled features of every picture, computed once and then read from the cache.
 
     Args:
         trunk: From :func:`frozen_trunk`.
         images: uint8 ``(N, H, W, 3)``.
-        key: Identifies the pictures (their cache file's name).
-        prepare: Size and units in which the trunk sees them.
+        key: Identifies the pictures (the stem of their cache file).
+        prepare: Input size and normalisation.
         cache: Folder for the result.
-        precision: ``fp32``, or ``bf16`` for processors that are faster with it.
+        precision: ``fp32``, or ``bf16``, which is faster on some processors.
 
     Returns:
         float32 array ``(N, width)``.
@@ -106,12 +106,12 @@ def cached_features(
 
 
 def reduced(features: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """Features ``(N, count)``: the leading principal components of some rows.
+    """Project features onto their leading principal components, ``(N, count)``.
 
     Args:
         features: float32 ``(N, width)``.
-        rows: Which of them decide: those that are trained on.
-        count: How many components, at most the width.
+        rows: Rows to compute the components from (the training rows).
+        count: Number of components, at most the width.
     """
     if count > features.shape[1]:
         raise UsageError(f"--reduce {count} is more than the {features.shape[1]} features.")
@@ -119,6 +119,6 @@ def reduced(features: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
     mean = own.mean(0)
     values, vectors = np.linalg.eigh(np.cov(own - mean, rowvar=False))
     leading = vectors[:, np.argsort(values)[::-1][:count]]
-    # Signs of eigenvectors are arbitrary; fix them, so that runs agree between machines.
+    # The signs of eigenvectors are arbitrary; fix them, so that runs agree between machines.
     leading *= np.sign(leading[np.abs(leading).argmax(0), np.arange(count)])
     return ((features - mean) @ leading).astype(np.float32)

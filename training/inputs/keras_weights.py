@@ -1,10 +1,10 @@
-"""A Keras ResNet saved for TensorFlow.js, as weights under torchvision's names.
+"""Convert a Keras ResNet saved for TensorFlow.js to weights with torchvision's names.
 
-Both are the same network written down differently. What has to change: kernels are stored height
-first, convolutions have biases, batch norm has another epsilon, and the input is BGR minus its mean
-instead of RGB in units of the standard deviation. All of it folds into the tensors, so that the
-network takes the input every trunk takes (:class:`~model.embedding.preprocess.Preprocessing`).
-What cannot be folded is the place of the stride, which the file names in its metadata.
+The networks differ in layout only: Keras stores kernels height first, its convolutions have biases,
+its batch norm has another epsilon, and its input is BGR minus the mean instead of RGB divided by
+the standard deviation. All of this folds into the tensors, so that the network takes the same input
+as every trunk (:class:`~model.embedding.preprocess.Preprocessing`). The position of the stride
+cannot be folded; the file's metadata records it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from model.embedding.preprocess import IMAGENET_MEAN, IMAGENET_STD
 from training.errors import UsageError
 
 METADATA = {"stride": "conv1"}
-"""A block halves its maps in its first convolution, as in He et al.; torchvision in its 3x3."""
+"""The stride is in a block's first convolution, as in He et al.; in torchvision, in its 3x3."""
 
 CAFFE_MEAN = (123.68, 116.779, 103.939)
 KERAS_EPSILON, TORCH_EPSILON = 1e-3, 1e-5
@@ -34,10 +34,10 @@ BLOCK = re.compile(r"res([2-5])([a-z])_branch(2a|2b|2c|1)$")
 
 
 def read_tfjs(folder: Path) -> dict[str, np.ndarray]:
-    """Tensors by name of a ``model.json`` and the shards beside it.
+    """Read the tensors of a ``model.json`` and its shards, by name.
 
     Raises:
-        UsageError: The folder holds no such model, or a damaged one.
+        UsageError: The folder has no such model, or a damaged one.
     """
     file = folder / "model.json"
     if not file.is_file():
@@ -52,7 +52,7 @@ def read_tfjs(folder: Path) -> dict[str, np.ndarray]:
 
 
 def _group(folder: Path, group: dict[str, Any]) -> list[tuple[str, np.ndarray]]:
-    # A name in a manifest is no path: shards lie beside it.
+    # Use only the file name: shards lie beside the manifest, and paths in it are not trusted.
     content = b"".join((folder / Path(name).name).read_bytes() for name in group["paths"])
     found, start = [], 0
     for entry in group["weights"]:
@@ -68,16 +68,16 @@ def _group(folder: Path, group: dict[str, Any]) -> list[tuple[str, np.ndarray]]:
 
 
 def to_torchvision(given: dict[str, np.ndarray]) -> dict[str, Tensor]:
-    """Weights of a Keras ResNet with bottlenecks (``res2a_branch2a``, ...), classifier included.
+    """Convert a Keras bottleneck ResNet (``res2a_branch2a``, ...), classifier included.
 
     Args:
-        given: Arrays by Keras's name, ``layer/part``.
+        given: Arrays by Keras name, ``layer/part``.
 
     Returns:
-        Float32 tensors by torchvision's name, for RGB input in ImageNet's usual units.
+        Float32 tensors by torchvision name, for RGB input with ImageNet normalisation.
 
     Raises:
-        UsageError: A layer is missing or has no place in such a network.
+        UsageError: A layer is missing, or does not belong to such a network.
     """
     layers = sorted({name.rpartition("/")[0] for name in given})
     result: dict[str, Tensor] = {}
@@ -109,7 +109,7 @@ def _convolution(
     bias = given[f"{layer}/bias"].astype(np.float64)
     if layer == "conv1":
         kernel = kernel[:, ::-1]  # BGR to RGB
-        # Input x * std + mean - CAFFE_MEAN is what the kernel was trained on.
+        # The kernel was trained on the input x * std + mean - CAFFE_MEAN.
         shift = np.array(IMAGENET_MEAN) - np.array(CAFFE_MEAN)
         bias = bias + np.einsum("ochw,c->o", kernel, shift)
         kernel = kernel * np.array(IMAGENET_STD)[:, None, None]
@@ -117,7 +117,7 @@ def _convolution(
         f"{conv}.weight": kernel,
         f"{norm}.weight": given[f"{batch_norm}/gamma"],
         f"{norm}.bias": given[f"{batch_norm}/beta"],
-        # torchvision's convolutions have no bias; batch norm takes it off the mean.
+        # torchvision's convolutions have no bias; subtract it from the batch-norm mean.
         f"{norm}.running_mean": given[f"{batch_norm}/moving_mean"] - bias,
         f"{norm}.running_var": given[f"{batch_norm}/moving_variance"]
         + (KERAS_EPSILON - TORCH_EPSILON),
@@ -126,7 +126,7 @@ def _convolution(
 
 
 def strides_first(path: Path) -> bool:
-    """Whether the weights of a file were trained with the stride in a block's first convolution."""
+    """Whether a file's weights were trained with the stride in a block's first convolution."""
     if path.suffix == ".pth" or not path.is_file():
         return False
     with safe_open(path, "pt") as file:
@@ -134,6 +134,6 @@ def strides_first(path: Path) -> bool:
 
 
 def stride_first(trunk: nn.Module) -> None:
-    """Move the stride of a ResNet-50's blocks from the 3x3 to the 1x1 before it."""
+    """Move the stride of a ResNet-50's blocks from the 3x3 convolution to the first 1x1."""
     for stage in (trunk.layer2, trunk.layer3, trunk.layer4):
         stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)

@@ -1,7 +1,7 @@
-"""One photo as other people might have it: cut close, small, compressed, blurred or dark.
+"""Degrade photos in known ways: cut close, small, compressed, blurred or dark.
 
-Calibration photos are mostly good. How the same model does on poorer ones is measured on copies
-spoiled in known ways, each by an amount drawn from a range that people meet.
+Calibration photos are mostly good. Error rates on poorer photos are measured on degraded copies,
+each by a random amount from a realistic range.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from PIL import Image, ImageFilter
 from model.types import Face
 
 KINDS_VERSION = 1
-"""Raise when a kind is made in another way: copies made before are then not found again."""
+"""Increase when a kind is made differently, so that cached copies are not reused."""
 
 JPEG_QUALITY = 30
 
 
 def close_box(image: np.ndarray, face: Face, margin: float) -> tuple[int, int, int, int]:
-    """The face's box and ``margin`` of its sides around it, within the picture."""
+    """The face's box, enlarged on each side by ``margin`` of its size, within the picture."""
     left, top, right, bottom = face.box
     across, down = margin * (right - left), margin * (bottom - top)
     height, width = image.shape[:2]
@@ -35,33 +35,33 @@ def close_box(image: np.ndarray, face: Face, margin: float) -> tuple[int, int, i
 
 
 def close_up(image: np.ndarray, face: Face, margin: float) -> np.ndarray:
-    """The picture cut to :func:`close_box`."""
+    """The picture cropped to :func:`close_box`."""
     left, top, right, bottom = close_box(image, face, margin)
     return np.ascontiguousarray(image[top:bottom, left:right])
 
 
 def shrunk_to(image: np.ndarray, face: Face, eye_distance: float) -> np.ndarray:
-    """The picture shrunk until so many pixels lie between the eyes; never enlarged."""
+    """The picture shrunk to ``eye_distance`` pixels between the eyes; never enlarged."""
     scale = min(1.0, eye_distance / _eye_distance(face))
     height, width = (max(1, round(side * scale)) for side in image.shape[:2])
     return np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.LANCZOS))
 
 
 def compressed(image: np.ndarray, quality: int = JPEG_QUALITY) -> np.ndarray:
-    """The picture after being stored as a JPEG."""
+    """The picture after JPEG compression."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "JPEG", quality=quality)
     return np.asarray(Image.open(buffer).convert("RGB"))
 
 
 def blurred(image: np.ndarray, face: Face, radius: float) -> np.ndarray:
-    """The picture out of focus; ``radius`` in distances between the eyes."""
+    """The picture after a Gaussian blur; ``radius`` as a share of the eye distance."""
     spread = radius * _eye_distance(face)
     return np.asarray(Image.fromarray(image).filter(ImageFilter.GaussianBlur(spread)))
 
 
 def darkened(image: np.ndarray, light: float) -> np.ndarray:
-    """The picture with this share of its brightness left, in steps of 8 bits."""
+    """The picture with its brightness multiplied by ``light``, rounded down to 8 bits."""
     return (image * light).astype(np.uint8)
 
 
@@ -75,20 +75,20 @@ SPOILED: dict[str, Spoil] = {
     "dark": lambda image, face, rng: darkened(image, rng.uniform(0.1, 0.5)),
 }
 """Kind of photo -> how to make one: margins of 0 to 30%, 8 to 32 pixels between the eyes, JPEG at
-quality 30, a blur of 3 to 12% of the distance between the eyes, a tenth to half of the light."""
+quality 30, a blur of 3 to 12% of the eye distance, 10 to 50% of the brightness."""
 
 WHOLE = "whole"
 KINDS = (WHOLE, *SPOILED)
 
 
 def spoiled(image: np.ndarray, face: Face, kind: str, name: str) -> np.ndarray:
-    """A photo as one of ``KINDS``.
+    """Degrade a photo.
 
     Args:
         image: uint8 ``(H, W, 3)``.
-        face: The face in it that matters.
+        face: The main face.
         kind: One of ``KINDS``; ``whole`` changes nothing.
-        name: Name of the photo, which decides by how much it is spoiled.
+        name: Name of the photo; seeds the random amount.
     """
     if kind == WHOLE:
         return image

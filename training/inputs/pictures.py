@@ -1,4 +1,4 @@
-"""Pictures decoded once: a uint8 memory map, named by the hash of what it was made from."""
+"""Decoded pictures, cached as a uint8 memory map named by the hash of its input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.errors import UsageError
 
 
 def fingerprint(table: Table, *settings: object) -> str:
-    """Hash of every file's content, in order, and of the settings."""
+    """Hash of the settings and of every file's content, in order."""
     digest = hashlib.sha256(repr(settings).encode())
     for path in table.paths:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -39,14 +39,14 @@ def square(image: np.ndarray, size: int) -> np.ndarray:
 def pictures(
     table: Table, size: int, cache: Path, *, boxes: bool = False, progress: bool = True
 ) -> np.ndarray:
-    """All pictures as squares, decoded at the first call and mapped from disk afterwards.
+    """All pictures as squares, decoded once and then mapped from disk.
 
     Args:
-        table: Whose pictures.
+        table: The dataset.
         size: Side in pixels.
         cache: Folder for the memory maps.
-        boxes: Cut each picture to its bounding box first (in the pixels of the file).
-        progress: Show a bar while decoding.
+        boxes: Crop each picture to its bounding box (in pixels of the file) first.
+        progress: Show a progress bar while decoding.
 
     Returns:
         Read-only uint8 memory map ``(N, size, size, 3)``.

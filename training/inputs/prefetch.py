@@ -14,7 +14,7 @@ _DONE = object()
 def prefetch(items: Iterable[Item], depth: int = 2) -> Iterator[Item]:
     """Yield ``items`` in order, computed up to ``depth`` ahead on another thread.
 
-    An error of ``items`` is raised here. Leaving the loop early stops the thread.
+    An exception in ``items`` is raised here. Leaving the loop early stops the thread.
     """
     queue: Queue = Queue(depth)
     stop = Event()

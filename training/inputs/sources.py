@@ -1,4 +1,4 @@
-"""Network input by row: cached features, or decoded pictures augmented as they are needed."""
+"""Network input by row: cached features, or pictures augmented on the fly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.inputs.disturbance import Disturbance
 
 
 class Features:
-    """Cached trunk features; there is nothing to augment.
+    """Cached trunk features, without augmentation.
 
     Args:
         values: float32 ``(N, F)``.
@@ -28,13 +28,14 @@ class Features:
 
 
 class Pictures:
-    """Decoded pictures, cropped and mirrored at random for training.
+    """Decoded pictures, augmented for training.
 
     Args:
         images: uint8 ``(N, H, W, 3)``, usually a memory map.
-        rows: Which of them, so that row 0 of this source may be row 17 of the map.
+        rows: Rows of ``images`` in this source; row 0 of the source is ``images[rows[0]]``.
         preprocessing: Size and normalisation of the network's input.
-        faces: Aligned faces move and dim a little; other pictures are cropped freely.
+        faces: True for aligned faces (:class:`Disturbance`); False for other pictures
+            (:func:`free_crops`).
     """
 
     slow = True
@@ -61,8 +62,8 @@ def free_crops(pixels: Tensor, size: int, generator: torch.Generator) -> Tensor:
 
     Args:
         pixels: uint8 ``(B, H, W, 3)``.
-        size: Side of the result.
-        generator: Decides everything random.
+        size: Side of the result in pixels.
+        generator: Source of randomness.
 
     Returns:
         float32 ``(B, 3, size, size)`` in 0..255.
@@ -80,7 +81,7 @@ def free_crops(pixels: Tensor, size: int, generator: torch.Generator) -> Tensor:
 
 
 class Head(nn.Module):
-    """The trainable end of a frozen trunk: features to unit vectors.
+    """The trainable head of a frozen trunk: features to unit vectors.
 
     Args:
         width: Number of features.

@@ -1,1 +1,1 @@
-"""A training run: its task, its recipe, its loop and what it writes down."""
+"""A training run: task, recipe, loop and logs."""

@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or absent, and hold nothing but tensors and plain values."""
+"""Atomic checkpoints of tensors and plain values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.errors import FaceError
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
-    """Write a checkpoint so that a crash at any moment leaves the old one or the new one."""
+    """Write a checkpoint atomically: a crash leaves either the old or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
@@ -24,12 +24,12 @@ def save(path: Path, state: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a checkpoint; refuses anything that would have to run code to be read.
+    """Read a checkpoint without running any code in it (``weights_only``).
 
     Raises:
-        FaceError: It is damaged, or no checkpoint.
+        FaceError: The file is damaged, or not a checkpoint.
     """
-    if not zipfile.is_zipfile(path):  # which every file of torch.save is, if it is whole
+    if not zipfile.is_zipfile(path):  # torch.save writes zip files
         raise FaceError(
             f"{path} cannot be read: it is damaged, or no checkpoint. Delete it to start anew."
         )

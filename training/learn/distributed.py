@@ -1,4 +1,4 @@
-"""Several processes as one: started by ``torchrun``, absent otherwise."""
+"""Distributed training with ``torchrun``; one process otherwise."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from training.errors import UsageError
 
 
 def start(*, gpu: bool = True) -> None:
-    """Join the other processes, if ``torchrun`` started this one.
+    """Join the process group, if ``torchrun`` started this process.
 
     Args:
-        gpu: Each uses its GPU, where there are any.
+        gpu: Use one GPU per process, if there are any.
     """
     if "RANK" in os.environ and not dist.is_initialized():
         gpu = gpu and torch.cuda.is_available()
@@ -26,36 +26,36 @@ def start(*, gpu: bool = True) -> None:
 
 
 def stop() -> None:
-    """Leave the group, if there is one."""
+    """Leave the process group, if there is one."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
 
 def world() -> int:
-    """How many processes share the work."""
+    """Number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this is, from 0."""
+    """Index of this process, from 0."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 def gather(rows: Tensor) -> Tensor:
-    """Everyone's rows, in order of rank, with gradients.
+    """The rows of all processes in order of rank, with gradients.
 
-    Each process then computes the whole loss. Its gradient arrives at each row once per process,
-    which is what DistributedDataParallel's averaging over processes takes back.
+    Each process then computes the loss of the whole batch, so each row gets its gradient once per
+    process. DistributedDataParallel averages over processes, which cancels this factor.
     """
     return torch.cat(dist_nn.all_gather(rows)) if world() > 1 else rows
 
 
 def shard() -> tuple[int, int, dist.ProcessGroup]:
-    """This process's part of the proxies, for a loss.
+    """``(rank, world, group)`` for a loss with sharded proxies.
 
     Raises:
-        UsageError: There is one process only.
+        UsageError: There is only one process.
     """
     if world() == 1:
         raise UsageError("--shard-proxies divides them among processes: start fit with torchrun.")
@@ -63,10 +63,10 @@ def shard() -> tuple[int, int, dist.ProcessGroup]:
 
 
 def require_equal(step: int) -> None:
-    """See that all processes resume at one step.
+    """Check that all processes resume at the same step.
 
     Raises:
-        UsageError: They do not: the run was killed while checkpoints were written.
+        UsageError: They do not; the run was killed while writing checkpoints.
     """
     if world() > 1:
         steps: list[int | None] = [None] * world()

@@ -9,12 +9,12 @@ from torch import nn
 
 
 class EMA:
-    """Keeps a smoothed copy of a network, which is the one to evaluate and ship.
+    """An averaged copy of a network, the one to evaluate and ship.
 
     Args:
         net: The network being trained.
-        decay: Share of the old average kept per step. Early steps use less, so that the
-            random start is forgotten at once.
+        decay: Share of the old average kept per step. Early steps keep less, so that the initial
+            weights are forgotten quickly.
     """
 
     def __init__(self, net: nn.Module, decay: float = 0.999) -> None:

@@ -1,4 +1,4 @@
-"""Keep the statistics of batch norm as they are."""
+"""Freeze batch-norm statistics."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def keep_statistics(net: nn.Module, fresh: Sequence[str] = ()) -> None:
-    """Put every batch norm into evaluation mode; its scale and shift still learn.
+    """Put every batch norm into evaluation mode; its scale and shift are still trained.
 
     Args:
-        net: What to walk through.
-        fresh: Its children that have no statistics worth keeping yet.
+        net: The network.
+        fresh: Children of ``net`` to skip, as they start untrained and have no statistics yet.
     """
     for name, child in net.named_children():
         if name in fresh:

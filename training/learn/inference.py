@@ -1,4 +1,4 @@
-"""A network at work: where its input comes from, in which precision it runs, what it gives."""
+"""Inference: input sources, precision, embeddings and class means."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from tqdm import tqdm
 from model.embedding.embedder import Embedder
 
 BLOCK = 256
-"""Crops read from their memory map at a time."""
+"""Crops read from the memory map at a time."""
 
 
 class Source(Protocol):
-    """Where a batch of network input comes from.
+    """A source of network input.
 
     Attributes:
-        slow: Worth preparing on another thread while the network works.
+        slow: True if batches should be prepared on another thread.
     """
 
     slow: bool
 
     def batch(self, rows: np.ndarray, generator: torch.Generator | None) -> Tensor:
-        """Input for some rows: augmented with a generator, plain without."""
+        """Input for some rows, augmented if a generator is given."""
         ...
 
 
 def autocast(device: torch.device, precision: str) -> Any:
-    """The context the network runs in: bfloat16 where it is safe, or none."""
+    """Autocast context: bfloat16 for ``bf16``, else none."""
     if precision == "bf16":
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
@@ -60,14 +60,14 @@ def embed_crops(
     title: str = "embedding",
     progress: bool = True,
 ) -> np.ndarray:
-    """Unit vectors float32 ``(N, D)`` of crops, or of some rows of them, a block at a time.
+    """Unit vectors float32 ``(N, D)`` of crops, or of some of their rows, block by block.
 
     Args:
         embedder: The model.
-        crops: uint8 ``(N, 112, 112, 3)``, as a rule a memory map.
-        rows: Which of them, one at least; all without.
-        title: Of the bar.
-        progress: Show a bar.
+        crops: uint8 ``(N, 112, 112, 3)``, usually a memory map.
+        rows: Rows to embed, at least one; all if None.
+        title: Title of the progress bar.
+        progress: Show a progress bar.
     """
     rows = np.arange(len(crops)) if rows is None else rows
     blocks = tqdm(range(0, len(rows), BLOCK), title, unit="block", disable=not progress)
@@ -78,7 +78,7 @@ def embed_crops(
 def class_means(
     net: nn.Module, source: Source, labels: np.ndarray, precision: str = "fp32"
 ) -> Tensor:
-    """Mean unit embedding of every class ``(C, D)``: one pass over the training set."""
+    """Mean of the unit embeddings of every class, ``(C, D)``; one pass over the training set."""
     vectors = torch.from_numpy(embed(net, source, np.arange(len(labels)), precision=precision))
     sums = torch.zeros(int(labels.max()) + 1, vectors.shape[1])
     sums.index_add_(0, torch.from_numpy(labels), vectors)

@@ -1,4 +1,4 @@
-"""Where a network's weights come from before training."""
+"""Initial weights of a network."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from model.errors import BundleError
 
 
 def is_bundle(source: str) -> bool:
-    """Whether a start is the folder of a bundle."""
+    """Whether ``source`` is the folder of a bundle."""
     return (Path(source) / MANIFEST).exists()
 
 
 def bundle_architecture(source: str) -> Architecture:
-    """What the network of a bundle is made of.
+    """The architecture of a bundle's network.
 
     Raises:
-        BundleError: It holds a graph or a network that cannot be trained here.
+        BundleError: The bundle has an imported network, which cannot be trained.
     """
     architecture = Bundle.load(source).architecture
     if architecture is None or architecture.trunk not in TRUNKS:
@@ -29,10 +29,10 @@ def bundle_architecture(source: str) -> Architecture:
 
 
 def initialise(net: EmbeddingNet, source: str) -> list[str]:
-    """Start a network from ``imagenet``, ``scratch``, a trunk file or a bundle; says which.
+    """Initialise a network from ``imagenet``, ``scratch``, a trunk file or a bundle; print which.
 
     Returns:
-        The trunk's top-level blocks that started fresh.
+        The trunk's top-level blocks that got no weights from the source.
 
     Raises:
         BundleError: The source does not exist or does not fit the network.
@@ -61,10 +61,10 @@ def initialise(net: EmbeddingNet, source: str) -> list[str]:
 
 
 def find_weights(source: str, trunk: str) -> None:
-    """See that there are weights to start from; torchvision's are downloaded if need be.
+    """Check that the initial weights exist; torchvision's are downloaded if needed.
 
     Raises:
-        BundleError: There are none; the message names the ways to get some.
+        BundleError: There are none; the message lists what ``--init`` takes.
     """
     if source == "imagenet":
         load_imagenet(EmbeddingNet(Architecture(trunk=trunk)))

@@ -1,8 +1,10 @@
-"""The loop. What a step does is a function of the seed and the step's number, so a run that was
-killed and resumed ends with the very weights of one that was not.
+"""The training loop.
 
-Several processes share the batches one would have; each augments its own part of the pictures,
-otherwise than one process would.
+A step depends only on the seed and the step number, so a run that was killed and resumed ends with
+exactly the weights of an uninterrupted one.
+
+Several processes share the batches of a single one. Each augments its own part of a batch with its
+own random numbers, so the augmentation differs from that of a single process.
 """
 
 from __future__ import annotations
@@ -40,24 +42,25 @@ class Job:
     """One training run.
 
     Attributes:
-        net: Input to embeddings ``(B, D)``; its ``head`` gets its own learning rate.
-        loss: From :mod:`training.losses`.
+        net: Maps input to embeddings ``(B, D)``; its ``head`` gets its own learning rate.
+        loss: A loss of :mod:`training.losses`.
         source: Training input.
         labels: int64 ``(N,)``, 0..C-1.
-        recipe: How to train.
+        recipe: Training settings.
         out: Folder for checkpoints and ``metrics.csv``.
-        evaluate: Network to named figures on validation data; ``d_prime`` decides what is best.
-        extra: Optional further term of the loss: network and step to a scalar.
-        fresh: Blocks of the network's ``trunk`` that start untrained: they learn at the head's
-            rate, and ``freeze_bn`` leaves them out.
+        evaluate: Maps the network to metrics on validation data; the best has the highest
+            ``d_prime``.
+        extra: Optional further loss term: maps network and step to a scalar.
+        fresh: Blocks of the network's ``trunk`` that start untrained: they use the head's learning
+            rate, and ``freeze_bn`` skips them.
         evaluate_every: Epochs between evaluations.
-        checkpoint_every: Steps between checkpoints; 0 for one an epoch.
+        checkpoint_every: Steps between checkpoints; 0 for one per epoch.
         patience: Evaluations without a better ``d_prime`` before stopping; 0 never stops.
-        settings: What else decides the result, such as the name of the loss; plain values, kept
-            in every checkpoint so that no other run is resumed from it.
-        losses: Of the steps of this epoch so far.
-        seconds: Time spent in steps so far.
-        processor_seconds: Processor time of the same, over all threads, whatever else runs.
+        settings: Other settings that affect the result, such as the name of the loss. Plain
+            values, stored in every checkpoint so that a different run cannot resume from it.
+        losses: Losses of this epoch's steps so far.
+        seconds: Wall-clock time spent in steps so far.
+        processor_seconds: Processor time of these steps, over all threads of this process.
     """
 
     net: nn.Module
@@ -88,7 +91,7 @@ class Job:
             raise UsageError(f"batch {recipe.batch} does not divide among {self.world} processes")
         if recipe.compile and self.world > 1:
             raise UsageError("--compile works with one process only")
-        self._batches(0)  # Raises where the loss would have no pairs.
+        self._batches(0)  # Raises early if the loss would have no pairs.
         self.device = next(self.net.parameters()).device
         self.file = self.out / ("last.pt" if self.loss.group is None else f"last-{self.rank}.pt")
         if self.world > 1 and self.device.type == "cuda":
@@ -108,23 +111,23 @@ class Job:
 
     @property
     def result(self) -> nn.Module:
-        """The network to evaluate and keep: the averaged one if there is one."""
+        """The network to evaluate and keep: the EMA if there is one."""
         return self.ema.net if self.ema else self.net
 
     def run(self) -> list[dict[str, float]]:
         """Train to the end (or until patience runs out) and return the history.
 
-        Whatever stops it earlier saves nothing: in the middle of a step, batch norm is ahead of the
-        weights, and only a checkpoint between steps can be continued exactly.
+        An interrupt saves no checkpoint: in the middle of a step, batch norm is ahead of the
+        weights, and only a checkpoint between steps can be resumed exactly.
 
         Raises:
-            UsageError: Several processes were given patience, or batches they cannot share evenly.
-            FaceError: The loss is no longer a finite number.
+            UsageError: Several processes with patience, or with a batch they cannot share evenly.
+            FaceError: The loss is not finite.
         """
         if self.patience and self.world > 1:
             raise UsageError("--patience works with one process only")
         if self.step == 0 and not self.history:
-            # An earlier run in this folder may have left one.
+            # Remove the best checkpoint of an earlier run in this folder.
             (self.out / "best.pt").unlink(missing_ok=True)
             self._report(0, float("nan"))
         bar = tqdm(
@@ -158,7 +161,7 @@ class Job:
             self.processor_seconds += now[1] - since[1]
             since = now
             bar.update()
-            # The last step of an epoch is saved below, together with its evaluation.
+            # The last step of an epoch is saved below, after the evaluation.
             if self._due() and number + 1 < len(rows):
                 self.save()
         row = self._report(epoch + 1, float(np.mean(self.losses)))
@@ -184,7 +187,7 @@ class Job:
         return self.source.batch(rows[self.rank :: self.world], generator)
 
     def train_step(self, inputs: Tensor, labels: Tensor) -> float:
-        """One step on this process's part of a batch; labels are those of the whole batch."""
+        """One step on this process's ``inputs``; ``labels`` are those of the whole batch."""
         recipe = self.recipe
         for group in self.optimizer.param_groups:
             group["lr"] = recipe.rate(self.step, self.total, self.per_epoch, group["part"])
@@ -245,12 +248,12 @@ class Job:
 
     @property
     def _decisive(self) -> dict[str, Any]:
-        """What has to be equal, beside the recipe, for a run to go on exactly."""
+        """Settings besides the recipe that must be equal to resume a run exactly."""
         shared = self.loss.group is not None
         return {**self.settings, "number of processes": self.world, "--shard-proxies": shared}
 
     def save(self) -> None:
-        """Write the checkpoint that :meth:`load` continues from; one a process for shards."""
+        """Write the checkpoint for :meth:`load`; one per process if proxies are sharded."""
         if self.rank == 0 or self.loss.group is not None:
             state = {
                 "settings": self._decisive,
@@ -268,10 +271,10 @@ class Job:
             checkpoint.save(self.file, state)
 
     def load(self) -> None:
-        """Continue from the last checkpoint.
+        """Resume from the last checkpoint.
 
         Raises:
-            UsageError: It was made with another recipe or other settings.
+            UsageError: The checkpoint has another recipe or other settings.
         """
         state = checkpoint.load(self.file)
         if "recipe" not in state:
@@ -296,5 +299,5 @@ class Job:
 
 
 def _clocks() -> tuple[float, float]:
-    """Seconds by the wall and of the processor."""
+    """Wall-clock and processor time in seconds."""
     return time.monotonic(), time.process_time()

@@ -1,4 +1,4 @@
-"""The parameters of a run in groups, each with its learning rate, and the limit of a step."""
+"""Parameter groups with their learning rates, and gradient clipping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.losses import MetricLoss
 def parameter_groups(
     net: nn.Module, fresh: Sequence[str], loss: MetricLoss, recipe: Recipe
 ) -> list[dict[str, Any]]:
-    """Trunk, head (with all else that is fresh) and proxies, each with its learning rate."""
+    """Parameter groups: trunk, head (with the trunk's fresh blocks) and proxies."""
     blocks = [net.head] if hasattr(net, "head") else []
     blocks += [net.trunk.get_submodule(name) for name in fresh]
     head = {id(p) for block in blocks for p in block.parameters()}
@@ -33,10 +33,10 @@ def clip_gradients(optimizer: torch.optim.Optimizer, limit: float, group: Any = 
     """Scale all gradients so that their norm is at most ``limit``.
 
     Args:
-        optimizer: With the groups of :func:`parameter_groups`.
+        optimizer: Optimiser with the groups of :func:`parameter_groups`.
         limit: Largest norm.
-        group: Processes that share the proxies. All of these count, so that the network is scaled
-            alike everywhere.
+        group: Process group the proxies are sharded over. The norm includes all shards, so that
+            every process scales the network's gradients alike.
     """
     shared, own = [], []
     for part in optimizer.param_groups:

@@ -1,4 +1,4 @@
-"""What decides the result of a training run, and the presets."""
+"""Training settings and presets."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from training.errors import UsageError
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of a run; stored in every checkpoint. The defaults are the paper's.
+    """Settings of a run, stored in every checkpoint. The defaults are the paper's.
 
     Attributes:
         epochs: Passes over the training set.
-        batch: Pictures a step, over all processes.
-        lr: Learning rate of AdamW for the trunk, annealed to zero along a half cosine.
-        weight_decay: Decoupled weight decay, on everything.
+        batch: Pictures per step, over all processes.
+        lr: Learning rate of AdamW for the trunk, with cosine annealing to zero.
+        weight_decay: Decoupled weight decay of all parameters.
         clip: Largest gradient norm.
-        head_lr: Factor on ``lr`` for the head and for stages of the trunk that start fresh.
-        proxy_lr: Factor on ``lr`` for the proxies of any loss that has them.
-        warmup: Epochs in which only what is fresh moves: head, proxies, stages without weights.
-        freeze_bn: Keep the trunk's batch-norm statistics where it has any. Else several processes
-            measure them together on GPUs; without GPUs each measures its own part of the batch,
-            and the result depends on their number.
-        ema: Decay of averaged weights; 0 for none.
-        precision: ``fp32`` or ``bf16`` (autocast; statistics of the loss stay in float32).
+        head_lr: Factor on ``lr`` for the head and for untrained stages of the trunk.
+        proxy_lr: Factor on ``lr`` for the proxies, if the loss has any.
+        warmup: Epochs in which only untrained parts learn: head, proxies, stages without weights.
+        freeze_bn: Freeze the batch-norm statistics of the trunk's pretrained blocks. Otherwise
+            processes on GPUs synchronise them; without GPUs each uses its own part of the batch,
+            and the result depends on the number of processes.
+        ema: Decay of the averaged weights; 0 for none.
+        precision: ``fp32`` or ``bf16`` (autocast; the loss stays in float32).
         compile: Use ``torch.compile``.
-        loss_weight: Factor on the metric loss beside a further term; 0 trains with that alone.
-        seed: Fixes fresh weights, order and augmentation.
+        loss_weight: Factor on the metric loss; 0 trains with the further term alone.
+        seed: Seed of fresh weights, order and augmentation.
     """
 
     epochs: int = 500
@@ -63,7 +63,7 @@ class Recipe:
             raise UsageError(f"ema is {self.ema}; it must be 0 or more and below 1")
 
     def in_words(self) -> str:
-        """``epochs 500, batch 32, ...``: what is not zero or off."""
+        """``epochs 500, batch 32, ...``: all settings that are not zero or off."""
         settings = asdict(self).items()
         return ", ".join(f"{name} {value}" for name, value in settings if value)
 
@@ -83,29 +83,29 @@ PRESETS: dict[str, Recipe] = {
     ),
     "frozen": Recipe(epochs=60, lr=1e-3, proxy_lr=10.0),
 }  # fmt: skip
-"""``cpu`` fine-tunes a whole network in about an hour; ``frozen`` is for cached features."""
+"""``cpu`` fine-tunes a whole network in about an hour; ``frozen`` trains on cached features."""
 
 
 def recipe(preset: str, **changes: Any) -> Recipe:
-    """A preset with some settings changed; None keeps the preset's."""
+    """A preset with some settings changed; None keeps the preset's value."""
     if preset not in PRESETS:
         raise UsageError(f"preset is {preset!r}; it must be one of {', '.join(PRESETS)}")
     return replace(PRESETS[preset], **{k: v for k, v in changes.items() if v is not None})
 
 
 def differing(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Names of the settings in which a stored run differs from the one that is wanted.
+    """Names of the settings in which a stored run differs from the wanted one.
 
     Args:
-        stored: Settings of a run, with its recipe as a dictionary under ``recipe``. A field that
-            is newer than the recipe had its default; other settings it lacks are not compared.
-        wanted: The same of another run.
+        stored: Settings of a run, with its recipe as a dictionary under ``recipe``. Recipe fields
+            it lacks count as their defaults; other settings it lacks are not compared.
+        wanted: Settings of the other run, in the same form.
     """
     old, new = _flat(stored), _flat(wanted)
     return [name for name, value in new.items() if old.get(name, value) != value]
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with those of the recipe among them."""
+    """Settings and recipe fields in one dictionary."""
     others = {name: value for name, value in settings.items() if name != "recipe"}
     return others | asdict(Recipe()) | settings["recipe"]

@@ -1,4 +1,4 @@
-"""What a run writes down as it goes: a CSV, and TensorBoard where it is installed."""
+"""Logs of a run: a CSV, and TensorBoard if it is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """All rows anew, so that a resumed run leaves no row twice."""
+    """Rewrite the whole file, so that a resumed run has no duplicate rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", newline="") as handle:
@@ -19,7 +19,7 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def read_csv(path: Path) -> list[dict[str, float]]:
-    """The figures in a file of :func:`write_csv`; its words are left out."""
+    """The numbers in a file of :func:`write_csv`, without the ``split`` column."""
     with path.open(newline="") as handle:
         return [
             {key: float(value) for key, value in row.items() if value and key != "split"}
@@ -28,7 +28,7 @@ def read_csv(path: Path) -> list[dict[str, float]]:
 
 
 def tensorboard(folder: Path) -> Any | None:
-    """A ``SummaryWriter``, or None where TensorBoard is not installed."""
+    """A ``SummaryWriter``, or None if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -37,6 +37,6 @@ def tensorboard(folder: Path) -> Any | None:
 
 
 def separation(row: dict[str, float]) -> float:
-    """d' of an evaluation; minus infinity where the sample has none."""
+    """d' of an evaluation; minus infinity if it is missing or NaN."""
     value = row.get("d_prime", math.nan)
     return -math.inf if math.isnan(value) else value

@@ -1,4 +1,4 @@
-"""Which rows a batch holds, as a function of the seed and the epoch alone."""
+"""The rows of each batch; they depend only on the seed and the epoch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def epoch_batches(
 
     Args:
         labels: int64 ``(N,)``.
-        batch: Rows a batch.
-        samples_per_class: None for a plain permutation; else each batch has this many rows of
-            each of ``batch / samples_per_class`` classes (drawn with replacement from a class
-            that has fewer).
-        seed: Of the run.
+        batch: Rows per batch.
+        samples_per_class: None for a plain permutation. Otherwise each batch has this many rows
+            of each of ``batch / samples_per_class`` classes, drawn with replacement if the class
+            has fewer.
+        seed: Seed of the run.
         epoch: Number of the epoch.
 
     Raises:
-        UsageError: A batch would hold no genuine or no impostor pairs.
+        UsageError: A batch would have no genuine or no impostor pairs.
     """
     rng = np.random.default_rng((seed, epoch))
     count = max(1, len(labels) // batch)

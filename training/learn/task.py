@@ -1,4 +1,4 @@
-"""A dataset, a split and a network put together: what fit, compare and reproduce all start from."""
+"""Dataset, split and network in one object, shared by fit, compare and reproduce."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ DEFAULTS = Architecture()
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Everything but the loss and the recipe.
+    """Everything that defines a run except the loss and the recipe.
 
     Attributes:
-        table: The pictures that could be used.
-        split: Rows for each purpose.
-        images: uint8 pictures, aligned with ``table``.
+        table: The usable pictures.
+        split: Rows of the training, validation and test parts.
+        images: uint8 pictures, one per row of ``table``.
         features: float32 features of a frozen trunk, or None.
         trunk: Name of the trunk.
-        init: Where its weights come from.
-        size: Side in pixels at which the network sees pictures.
-        pooling: Over the trunk's maps.
-        boxes: Whether pictures were cut to their boxes.
-        pixels: How they become network input, but for the size.
+        init: Source of the initial weights.
+        size: Side of the network input in pixels.
+        pooling: Pooling of the trunk's feature maps.
+        boxes: True if pictures were cropped to their boxes.
+        pixels: Preprocessing, except for the input size.
     """
 
     table: Table
@@ -81,7 +81,7 @@ class Task:
     def settings(
         self, loss: str, dim: int, proxy_init: str, options: dict[str, object] | None
     ) -> dict[str, object]:
-        """What decides the result of a run beside its recipe; arguments as for :meth:`job`."""
+        """All settings besides the recipe that affect the result; arguments as for :meth:`job`."""
         return {
             "loss": loss, "options": options or {}, "dim": dim, "proxy_init": proxy_init,
             "split": self.split.describe(self.table), "pictures": self.table.fingerprint,
@@ -90,7 +90,7 @@ class Task:
         }  # fmt: skip
 
     def source(self, rows: np.ndarray) -> Source:
-        """Input for some rows of the table, numbered from 0."""
+        """Input for some rows of the table, renumbered from 0."""
         if self.features is not None:
             return Features(self.features[rows])
         return Pictures(self.images, rows, self.preprocessing, faces=self.table.faces)
@@ -100,16 +100,16 @@ class Task:
         return replace(self.pixels, input_size=self.size)
 
     def network(self, dim: int) -> nn.Module:
-        """A network with fresh head, on the GPU if there is one; seed torch first."""
+        """An initialised network, on the GPU if there is one; seed torch first."""
         return self._network(dim)[0]
 
     def _network(self, dim: int) -> tuple[nn.Module, list[str]]:
-        """The network and what of its trunk started fresh."""
+        """The network and the blocks of its trunk that started untrained."""
         if self.features is not None:
             return Head(self.features.shape[1], dim).to(best_device()), []
         architecture = Architecture(trunk=self.trunk, pooling=self.pooling, dim=dim)
         if is_bundle(self.init):
-            # A bundle brings its own head; only the length of the embedding must agree.
+            # Use the bundle's own head; only the embedding length must agree.
             architecture = replace(bundle_architecture(self.init), dim=dim)
         net = EmbeddingNet(architecture)
         fresh = initialise(net, self.init)
@@ -122,7 +122,7 @@ class Task:
         return embed(net, self.source(rows), np.arange(len(rows))), self.table.labels[rows]
 
     def require(self, *parts: str) -> None:
-        """See that these parts hold anything; a small dataset may not fill them all."""
+        """Raise DatasetError if a part is empty, as may happen with a small dataset."""
         if empty := [part for part in parts if not len(getattr(self.split, part))]:
             raise DatasetError(
                 f"{self.table.name} has too few pictures for --split {self.split.name}: nothing "
@@ -134,18 +134,18 @@ class Task:
         proxy_init: str = "random", options: dict[str, object] | None = None, part: str = "val",
         progress: bool = True, shard: bool = False,
     ) -> Job:  # fmt: skip
-        """A run that is ready to start.
+        """Build a run that is ready to start.
 
         Args:
             loss: Name of the loss.
-            recipe: How to train.
+            recipe: Training settings.
             dim: Length of the embedding.
             out: Folder of the run.
             proxy_init: ``random`` or ``class_mean``; losses without proxies ignore it.
-            options: The loss's own.
-            part: Which part is evaluated as training goes.
-            progress: Show a bar.
-            shard: Divide the proxies among the processes.
+            options: Options of the loss.
+            part: Part of the split to evaluate during training.
+            progress: Show a progress bar.
+            shard: Shard the proxies over the processes.
         """
         self.require("train", part, "test")
         torch.manual_seed(recipe.seed)
@@ -207,12 +207,12 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
 
 
 def make_task(args: argparse.Namespace, *, start: bool = True) -> Task:
-    """Load, align or decode, and split, as the command line says.
+    """Load, align or decode, and split a dataset by the command-line options.
 
     Args:
-        args: From :func:`add_task_arguments`; what was not given is filled in.
-        start: Whether the network will be trained: its weights are looked for first, as aligning
-            photos takes minutes.
+        args: Options of :func:`add_task_arguments`; defaults are filled in.
+        start: True if the network will be trained. Its initial weights are then checked first,
+            because aligning photos takes minutes.
     """
     if args.dataset is None:
         raise UsageError(f"Give --dataset, one of: {', '.join(datasets.DATASETS)}.")
@@ -258,13 +258,13 @@ def make_task(args: argparse.Namespace, *, start: bool = True) -> Task:
 
 
 def _fill_in(args: argparse.Namespace) -> Preprocessing:
-    """Give trunk, pooling and size their defaults, the bundle's own where it is the start.
+    """Fill in trunk, pooling and size: the bundle's if ``--init`` is one, else the defaults.
 
     Returns:
-        How pixels become input.
+        The preprocessing.
 
     Raises:
-        UsageError: A bundle was given with another trunk or pooling, or the size is too small.
+        UsageError: Trunk or pooling differ from the bundle's, or the size is invalid.
     """
     held, pixels = DEFAULTS, Preprocessing()
     if is_bundle(args.init):

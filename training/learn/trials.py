@@ -1,10 +1,10 @@
-"""Runs to compare losses by, and the choice of their settings on training pictures alone.
+"""Runs for comparing losses, and hyperparameter selection within the training part.
 
-The fair protocol: every loss gets the same trials. A trial is a rate, a rate of the proxies and one
-option of the loss; the first is what the command line and the loss's paper say. Nine make a
-Graeco-Latin square: every value of one meets every value of the others once. Trials are judged by
-cross-validation inside the training part, over pictures where test shares its classes and over
-classes where it does not. The test part has no say.
+Every loss gets the same number of trials. A trial is a learning rate, a proxy learning rate and one
+option of the loss; the first has the values of the command line and of the loss's paper. Nine
+trials make a Graeco-Latin square: every value of one setting meets every value of the others once.
+Trials are judged by cross-validation within the training part: over pictures if test shares the
+classes, else over classes. The test part is not used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from training.splits import Split
 
 RATES = (1.0, 3.0, 10.0)
 PROXY_RATES = (1.0, 0.1, 10.0)
-"""Factors on the recipe's own rates."""
+"""Factors on the recipe's learning rates (``RATES`` on ``lr``)."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Trial:
     """Settings of one loss.
 
     Attributes:
-        recipe: With the trial's rates.
-        options: Of the loss.
+        recipe: Recipe with the trial's learning rates.
+        options: Options of the loss.
     """
 
     recipe: Recipe
@@ -49,10 +49,10 @@ def run_one(
     task: Task, name: str, recipe: Recipe, out: Path, *, dim: int = 512, part: str = "test",
     proxy_init: str = "random", options: dict[str, Any] | None = None, replicates: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
-    """Train once and evaluate once; a finished run is read back instead.
+    """Train and evaluate once, or read the results of a finished run.
 
     Raises:
-        UsageError: ``out`` holds a run with other settings.
+        UsageError: ``out`` has a run with other settings.
     """
     settings = {
         **task.settings(name, dim, proxy_init, options), "recipe": asdict(recipe), "part": part,
@@ -68,10 +68,10 @@ def run_one(
             )
         return result
     job = task.job(name, recipe, dim, out, proxy_init=proxy_init, options=options, progress=False)
-    # A trial's curve is not looked at.
+    # A trial needs no learning curve, so it is evaluated only at the end.
     job.evaluate_every = max(1, recipe.epochs // 10) if part == "test" else recipe.epochs
     if task.features is not None:
-        job.checkpoint_every = job.total  # Such a run takes a minute: one checkpoint, at its end.
+        job.checkpoint_every = job.total  # Takes a minute: one checkpoint at the end is enough.
     if (out / "last.pt").is_file():
         job.load()
     history = job.run()
@@ -88,10 +88,10 @@ def run_one(
 
 
 def trials(name: str, base: Recipe, count: int, options: Mapping[str, Any]) -> list[Trial]:
-    """The settings to try for a loss, the given ones first; rates are the same for every loss.
+    """The trials of a loss, the given settings first; rates are the same for every loss.
 
     Raises:
-        UsageError: More than the nine there are.
+        UsageError: ``count`` is more than nine.
     """
     if count > len(RATES) * len(PROXY_RATES):
         raise UsageError(f"--choose {count}: there are nine trials.")
@@ -110,10 +110,10 @@ def trials(name: str, base: Recipe, count: int, options: Mapping[str, Any]) -> l
 
 
 def folds(task: Task, count: int) -> list[Task]:
-    """The training part divided anew into ``train`` and ``val``, once a fold.
+    """Split the training part into ``train`` and ``val``, once per fold.
 
     Raises:
-        UsageError: There is too little to divide.
+        UsageError: The training part is too small to split.
     """
     rows = task.split.train
     labels = task.table.labels[rows]
@@ -142,14 +142,14 @@ def folds(task: Task, count: int) -> list[Task]:
 def choose(
     task: Task, name: str, tried: list[Trial], out: Path, *, count: int = 2, **settings: Any
 ) -> tuple[Trial, list[dict[str, Any]]]:
-    """The trial with the highest mean R@1 over the folds, and what all of them gave.
+    """The trial with the highest mean R@1 over the folds, and the results of all trials.
 
     Args:
-        task: Whose training part is divided.
-        name: Of the loss.
-        tried: From :func:`trials`.
+        task: Task whose training part is split into folds.
+        name: Name of the loss.
+        tried: Result of :func:`trials`.
         out: Folder for the runs.
-        count: How many folds.
+        count: Number of folds.
         **settings: Further arguments of :func:`run_one`.
     """
     rows = []
@@ -175,7 +175,7 @@ def choose(
 
 
 def _geometry(task: Task, job: Job) -> dict[str, float]:
-    """Of the training set; nothing for a loss without proxies."""
+    """Proxy geometry on the training set; empty for a loss without proxies."""
     if job.loss.proxies is None:
         return {}
     proxies = job.loss.proxies.T if job.loss.transposed else job.loss.proxies
