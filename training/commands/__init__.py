@@ -1,1 +1,1 @@
-"""The commands: one module each, with ``add_arguments`` and ``run``."""
+"""Commands, one module each, with ``add_arguments`` and ``run``."""

@@ -1,8 +1,8 @@
-"""``python -m training average``: the mean of the weights of several networks.
+"""``python -m training average``: average the weights of several networks.
 
-Networks that went different ways from one start often do better together than each alone, and
-where one has learnt what another forgot, the mean keeps something of both. Networks of different
-starts have nothing in common to be averaged: judge the result with ``evaluate``.
+The mean of networks trained from the same initial weights is often better than each of them, and
+keeps part of what each has learnt. Networks with different initial weights cannot be averaged
+usefully. Check the result with ``evaluate``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m training calibrate``: measure what a model's scores mean, or check a promise."""
+"""``python -m training calibrate``: measure a model's error rates, or check promised ones."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def _finish(calibration: Calibration, out: Path, name: str, pictures: Pictures |
 
 
 class _bar:
-    """A progress bar fed with pairs done and pairs in all."""
+    """A progress bar that takes the number of pairs done and the total."""
 
     def __init__(self, name: str) -> None:
         self.bar = tqdm(desc=name, unit="pair", unit_scale=True)

@@ -1,4 +1,4 @@
-"""``python -m training compare``: several losses under one budget, one table."""
+"""``python -m training compare``: compare several losses under one budget in one table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from training.splits import split_name
 
 PAPER_LOSSES = "pd,proxy_nca,proxy_anchor,multi_similarity,circle"
 COLUMNS = (*(f"R@{k}" for k in KS), "d_prime", "eer")
-# Other programs slow a processor's clock time but not its processor time; a GPU is not shared.
+# On a CPU report processor time: other programs slow down the wall clock. A GPU is not shared.
 CLOCK = "" if torch.cuda.is_available() else "processor_"
 
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 def _chosen(
     task: Task, name: str, base: Recipe, args: argparse.Namespace, **settings: Any
 ) -> tuple[Trial, list[dict[str, Any]]]:
-    """A loss's best trial with the run's own number of epochs, and what all trials gave."""
+    """A loss's best trial, with the full number of epochs, and the results of all trials."""
     short = replace(base, epochs=args.choose_epochs or base.epochs)
     tries = trials(name, short, args.choose, parse_options(args.loss_option))
     best, rows = choose(task, name, tries, args.out / "choose", count=args.folds, **settings)
@@ -97,7 +97,7 @@ def _chosen(
 
 
 def untrained(task: Task, seed: int, dim: int, part: str) -> dict[str, Any]:
-    """Figures of the network every loss starts from with this seed."""
+    """Metrics of the initial network, which is the same for every loss with this seed."""
     torch.manual_seed(seed)
     return metrics.evaluate(*task.embeddings(task.network(dim), part), replicates=0)
 
@@ -107,15 +107,15 @@ def write_table(
     title: str = "loss", before: Mapping[str, Any] | None = None,
     tried: Sequence[Mapping[str, Any]] = (),
 ) -> None:  # fmt: skip
-    """Means in ``table.md``, every run in ``runs.csv``, and two figures.
+    """Write the means to ``table.md``, every run to ``runs.csv``, and two plots.
 
     Args:
-        out: Folder for them.
-        results: Runs of :func:`run_one` by row.
+        out: Folder to write to.
+        results: Runs of :func:`run_one` by row of the table.
         caption: Dataset, split, trunk and resolution.
         title: Heading of the first column.
-        before: Report of :func:`untrained`, to stand above the others.
-        tried: What :func:`~training.learn.trials.choose` tried, to stand below.
+        before: Report of :func:`untrained`, shown in the first row.
+        tried: Trials of :func:`~training.learn.trials.choose`, listed below the table.
     """
     rows = {name: statistics(runs) for name, runs in results.items()}
     runs = max(len(values) for values in results.values())
@@ -161,7 +161,7 @@ def write_table(
 
 
 def statistics(runs: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation (0 for one run) of every column over the seeds."""
+    """Mean and standard deviation of every column over the seeds (0 for one seed)."""
     table = {name: [run["metrics"][name]["value"] for run in runs] for name in COLUMNS}
     for name in ("seconds_per_epoch", "processor_seconds_per_epoch"):
         table[name] = [run[name] for run in runs]
@@ -184,7 +184,7 @@ def run_row(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tried_table(tried: Sequence[Mapping[str, Any]]) -> list[str]:
-    """All trials, the chosen ones marked."""
+    """A table of all trials, with the chosen ones marked."""
     if not tried:
         return []
     known = ("loss", "lr", "proxy_lr", "R@1", "d_prime", "chosen")
@@ -202,7 +202,7 @@ def _tried_table(tried: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _interval(run: Mapping[str, Any], column: str) -> str:
-    """`` [low, high]`` where the run has one."""
+    """The interval as `` [low, high]``, or an empty string."""
     entry = run["metrics"][column]
     return f" [{entry['low']:.3f}, {entry['high']:.3f}]" if "low" in entry else ""
 

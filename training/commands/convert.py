@@ -1,4 +1,4 @@
-"""``python -m training convert``: a Keras ResNet of TensorFlow.js to a file that --init takes."""
+"""``python -m training convert``: convert a TensorFlow.js Keras ResNet to a file for --init."""
 
 from __future__ import annotations
 

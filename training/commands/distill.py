@@ -1,9 +1,9 @@
-"""``python -m training distill``: teach a student its teachers' geometry, in one long run.
+"""``python -m training distill``: train a student to reproduce its teachers' vectors.
 
-Faces come prepared (``training prepare``). Started again, the command goes on exactly where the
-run was stopped: with Ctrl-C, a kill, or the machine. More faces or another size may be given then.
-The rate stays up until ``--finish`` says that it shall fall, over so many faces; the averaged
-weights become a bundle at the end, and at any time with ``--bundle``.
+Faces must be prepared first (``training prepare``). The same command resumes a stopped run from its
+last checkpoint, also with more faces or another input size. The learning rate stays constant until
+``--finish`` starts its decay over the given number of faces. The averaged weights are written as a
+bundle at the end of the decay, or at any time with ``--bundle``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _begin(args: argparse.Namespace, training: StoredFaces) -> LongRun:
     onto = principal_map(vectors, args.dim)
     settings = Settings(batch=args.batch, seed=args.seed)
     job = LongRun(net, onto, Schedule(peak=args.lr), args.size or 64, settings)
-    if not fresh:  # the features know something: begin with the best head for these teachers
+    if not fresh:  # The features are trained: start with the best head for these teachers.
         features = job.embed(net.eval().features, training.crops(rows))
         refit_head(net, features, torch.from_numpy(targets(vectors, onto)))
         job = LongRun(net, onto, Schedule(peak=args.lr), args.size or 64, settings)

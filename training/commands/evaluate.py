@@ -1,4 +1,4 @@
-"""``python -m training evaluate``: measure a run or a bundle, and write a report to look at."""
+"""``python -m training evaluate``: measure a run or a bundle and write an HTML report."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is measured.
+    """The run or bundle to measure.
 
     Attributes:
-        name: Of the run or the bundle.
+        name: Name of the run or bundle.
         task: The data.
-        vectors: Embeddings of the part that is measured.
+        vectors: Embeddings of the measured part.
         out: Folder of the report.
-        names: What :attr:`before` and :attr:`vectors` are called.
-        before: Embeddings of the same photos to hold them against.
+        names: Labels of :attr:`before` and :attr:`vectors`.
+        before: Embeddings of the same photos to compare with, or None.
         history: Rows of ``metrics.csv``.
-        bundle: None for a run.
+        bundle: The bundle; None for a run.
     """
 
     name: str
@@ -106,11 +106,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_words(names: tuple[str, str], report: Mapping[str, Any]) -> str:
-    """What a report means, in one sentence.
+    """A report in one sentence.
 
     Args:
-        names: Of what was held against, and of what is measured.
-        report: Of :func:`training.measure.metrics.evaluate`.
+        names: Labels of the baseline and of the measured network.
+        report: Result of :func:`training.measure.metrics.evaluate`.
     """
     change = report.get("difference", {}).get("d_prime")
     if change is not None:
@@ -153,7 +153,7 @@ def _told_apart(bundle: Bundle) -> str:
 
 
 def _task_options(args: argparse.Namespace) -> list[str]:
-    """Options of the task that are not as they are when nothing is said."""
+    """Task options that differ from their defaults."""
     parser = argparse.ArgumentParser()
     add_task_arguments(parser)
     untold = vars(parser.parse_args([]))
@@ -161,7 +161,7 @@ def _task_options(args: argparse.Namespace) -> list[str]:
 
 
 def config(run: Path) -> argparse.Namespace:
-    """The settings a finished run was started with."""
+    """The settings of a finished run."""
     if not (run / "config.json").is_file():
         raise FaceError(f"{run} is no folder of a fit: it has no config.json.")
     if not (run / "net.pt").is_file():
@@ -170,12 +170,12 @@ def config(run: Path) -> argparse.Namespace:
     settings.update({name: Path(settings[name]) for name in PATHS if settings[name] is not None})
     parser = argparse.ArgumentParser()
     add_task_arguments(parser)
-    # A run may be older than an option, which then had its default.
+    # Options that are newer than the run get their defaults.
     return argparse.Namespace(**{**vars(parser.parse_args([])), **settings})
 
 
 def _of_run(args: argparse.Namespace) -> Subject:
-    """Embeddings after training, and before it: the same seed gives the same fresh network."""
+    """Embeddings after and before training; the run's seed recreates the initial network."""
     if given := _task_options(args):
         raise UsageError(f"--run brings its own settings: leave out {', '.join(given)}.")
     settings = config(args.run)
@@ -190,7 +190,7 @@ def _of_run(args: argparse.Namespace) -> Subject:
 
 
 def _view2(args: argparse.Namespace, bundle: Bundle) -> dict[str, Any]:
-    """Accuracy on LFW's 6,000 pairs; a pair with a face that was not found counts as different."""
+    """Accuracy on LFW's 6,000 pairs; a pair in which a face was not found counts as different."""
     table = lfw.load(args.data)
     pairs = lfw.view2(args.data, table)
     images, found = aligned_crops(table.paths, cache=args.cache)

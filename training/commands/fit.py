@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
-    """A preset, and an option for each setting that overrides it."""
+    """Add ``--preset``, and an option to override each of its settings."""
     contents = "; ".join(f"{name}: {preset.in_words()}" for name, preset in PRESETS.items())
     parser.add_argument("--preset", default="paper", choices=list(PRESETS), help=contents)
     for name, kind in (
@@ -58,7 +58,7 @@ def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def recipe_of(args: argparse.Namespace) -> Recipe:
-    """The recipe the command line asks for."""
+    """The recipe set by the command-line options."""
     names = Recipe.__dataclass_fields__
     chosen = recipe(args.preset, **{name: getattr(args, name, None) for name in names})
     if chosen.loss_weight == 0 and getattr(args, "keep_run", None) is None:
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def finish(task: Task, job: Job, args: argparse.Namespace) -> dict[str, Any]:
-    """Evaluate on the test part, write ``results.json`` and the network."""
+    """Evaluate on test; write ``results.json``, the network and, for a whole network, a bundle."""
     net = job.result
     if job.patience and (job.out / "best.pt").is_file():
         best = checkpoint.load(job.out / "best.pt")
@@ -148,7 +148,7 @@ def finish(task: Task, job: Job, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def summary(entries: Mapping[str, Any], style: str = ".4f") -> str:
-    """``R@1 0.512 [0.500, 0.530], ...`` of figures of :func:`training.measure.metrics.evaluate`."""
+    """Metrics of :func:`training.measure.metrics.evaluate` as ``R@1 0.512 [0.500, 0.530], ...``."""
     parts = []
     for name, entry in entries.items():
         if entry is None:

@@ -1,11 +1,11 @@
-"""``python -m training level``: take out of a model what strangers of a group have in common.
+"""``python -m training level``: reduce false matches between strangers of the same group.
 
-To a model that has seen few of them, strangers of one group look alike, small children most of
-all: their vectors share a direction that says what they are, not who. This finds the few
-directions that hold the mean vectors of the groups and projects them out. The result is a new
-bundle of the same kind, to be calibrated before use or to be taught from (``distill --teacher``).
-Directions and thresholds come from one half of the faces, by hashed name; the rates that are
-printed were counted on the other. What it costs in telling people apart, ``evaluate`` tells.
+Strangers of a group that a model has seen little of, above all small children, look alike to it:
+their vectors share a direction that encodes the group, not the person. This command finds the
+leading directions of the groups' mean vectors and projects them out. The result is a new bundle of
+the same kind; calibrate it before use. Directions and thresholds come from one half of the faces
+(by hashed name), the printed rates from the other half. Use ``evaluate`` to measure what it costs
+in accuracy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from training.measure.subgroup_errors import false_match_rate
 from training.report.markdown import rate_in_words
 
 SAME = 0.999
-"""Lowest cosine at which the bundle that was written gives the vectors that were judged."""
+"""Lowest accepted cosine between the written bundle's vectors and those that were measured."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _level(args: argparse.Namespace, bundle: Bundle, draft: Path) -> Bundle:
-    """Learn, write and judge; prints what it does to each group."""
+    """Find the directions, write the bundle and print the rates of each group."""
     crops, groups, learning = _faces(args.faces, args.photos, args.cache)
     vectors = teacher_targets(Embedder(bundle), crops, cache=args.cache)
     heard = _heard(groups, learning)
@@ -107,7 +107,7 @@ def _level(args: argparse.Namespace, bundle: Bundle, draft: Path) -> Bundle:
 def _faces(
     faces: Sequence[Path], photos: Sequence[Path], cache: Path
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Crops, the group of each, and whether it is in the half that is learnt from."""
+    """Crops, the group of each, and whether it is in the half used for fitting."""
     crops, groups, learning = [], [], []
     for root, aligned in [(root, True) for root in faces] + [(root, False) for root in photos]:
         pixels, names = read_root(root, True, cache, aligned=aligned)
@@ -121,7 +121,7 @@ def _faces(
 
 
 def _heard(groups: np.ndarray, learning: np.ndarray) -> list[str]:
-    """The groups with enough faces in both halves; says which have not."""
+    """The groups with enough faces in both halves; prints the others."""
     heard, few = [], []
     for name in np.unique(groups):
         in_learning, all_of_it = (groups[learning] == name).sum(), (groups == name).sum()

@@ -1,10 +1,9 @@
-"""``python -m training overlap``: who of some collections is in another as well?
+"""``python -m training overlap``: find training people who are also in a benchmark.
 
-Figures on a benchmark are clean only when none of its people were trained on. Names do not tell
-(some collections have none), faces do: each known person's mean vector, and each face, is held
-against every face of the benchmark. The list that is saved goes into ``distill --left-out``.
-Strangers are compared with every face of the benchmark too, so the limit lies above the teachers'
-own threshold for one pair.
+Results on a benchmark are valid only if none of its people were trained on. Names are not enough,
+as some collections have none. So each face, and the mean vector of each known person, is compared
+with every face of the benchmark. Pass the resulting list to ``distill --left-out``. Each stranger
+is compared with many faces, so ``--limit`` must be above the teachers' threshold for a single pair.
 """
 
 from __future__ import annotations

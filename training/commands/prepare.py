@@ -1,7 +1,7 @@
-"""``python -m training prepare``: photos to aligned faces with their teachers' vectors, once.
+"""``python -m training prepare``: align the faces of photos and store the teachers' vectors.
 
-Stopping and starting again goes on where it was; ``distill``, ``overlap`` and ``fit`` read the
-result. A photo gives its main face, if that is certainly one.
+The same command resumes a stopped run. ``distill``, ``overlap`` and ``fit`` read the result. The
+main face of each photo is used, if the detector is certain of it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""``python -m training publish``: from trained weights to a bundle that may be shipped.
+"""``python -m training publish``: calibrate and measure a bundle, write its card and install it.
 
-LFW plays the part of people never seen: its DevTrain people calibrate, its DevTest people and
-the 6,000 pairs of View 2 report. Weights are rounded first and everything is measured on the
-rounded ones. The bundle is built beside its place, read back, compared with what was measured,
-and only then put there.
+LFW serves as people never seen: DevTrain is used to calibrate, DevTest and the 6,000 pairs of View
+2 to report. The weights are rounded first, so that everything is measured on the rounded weights.
+The bundle is built in a temporary folder, read back and checked, and only then replaces ``--out``.
 """
 
 from __future__ import annotations
@@ -144,14 +143,14 @@ def calibrate(
     model_id: str,
     copies: Callable[[list[Path], np.ndarray], Copies] | None = None,
 ) -> Calibration:
-    """Measure the DevTrain people, wrong names set right, and spoiled copies of their photos.
+    """Calibrate on the DevTrain people with corrected labels, and on degraded copies.
 
     Args:
-        root: Folder that holds lfw_home.
+        root: Folder that contains ``lfw_home``.
         table: All of LFW.
-        crops, vectors: Of all of LFW.
-        model_id: The model that made the vectors.
-        copies: Makes copies of photos, given them and whose they are.
+        crops, vectors: Crops and vectors of all of LFW.
+        model_id: The model that computed the vectors.
+        copies: Function from photos and labels to degraded copies; None for no copies.
     """
     right = corrected(table, lfw.CORRECTIONS)
     found = _rows(root, table, crops, "DevTrain")
@@ -220,7 +219,7 @@ def _measure(
 
 
 def _compare(bundle: Bundle, crops: Crops, vectors: np.ndarray) -> None:
-    """The bundle as read back must give the vectors that were measured."""
+    """Check that the bundle, read back from disk, gives the vectors that were measured."""
     rows = np.flatnonzero(crops.found)[:8]
     again = Embedder(Bundle.load(bundle.path)).embed(crops.pixels[rows])
     if (again * vectors[rows]).sum(1).min() < 0.9999:

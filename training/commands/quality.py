@@ -1,8 +1,8 @@
-"""``python -m training quality``: learn which measures of a photo foretell a miss.
+"""``python -m training quality``: learn how quality measures of a photo predict misses.
 
-Photos of LFW's DevTrain people, as they are and spoiled in known ways, on one half of the people;
-the other half tells whether the score works. Other collections may be added with ``--also``; they
-take part in the fit only.
+The costs are fitted on photos of LFW's DevTrain people, original and degraded. They are first
+fitted on one half of the people and tested on the other, then fitted on all. Collections given with
+``--also`` are used for fitting only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from training.measure.discards import SINGLE, discard_table
 from training.measure.quality_costs import JudgedPhotos, cost, fit_costs
 
 MOST_PHOTOS = 3
-"""Of one person."""
+"""Most photos of one person."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +111,7 @@ def _judged(
 
 
 def draw(labels: np.ndarray, rows: np.ndarray, photos: int, seed: int) -> np.ndarray:
-    """About so many photos, two or three each of people drawn at random who have as many."""
+    """Draw about ``photos`` rows: two or three each of random people with at least two."""
     rng = np.random.default_rng(seed)
     people, counts = np.unique(labels[rows], return_counts=True)
     drawn: list[int] = []

@@ -1,4 +1,4 @@
-"""``python -m training reproduce``: the paper's experiments by name, its numbers beside ours."""
+"""``python -m training reproduce``: run an experiment of the paper and compare the numbers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Experiment:
     """One table or figure of the paper.
 
     Attributes:
-        about: What it varies.
-        run: Task, recipe, folder, number of seeds to results by row.
-        paper: The paper's own numbers: R@1, R@2, R@4, R@8 by row (none where it shows a plot).
-        setting: What the paper used.
-        trunk: The paper's, unless another is asked for.
+        about: What the experiment varies.
+        run: Function from task, recipe, folder and number of seeds to results by row.
+        paper: The paper's R@1, R@2, R@4 and R@8 by row; empty if it shows only a plot.
+        setting: The paper's settings.
+        trunk: The paper's trunk, used unless ``--trunk`` is given.
     """
 
     about: str
@@ -82,7 +82,7 @@ def main_comparison(task: Task, recipe: Recipe, out: Path, seeds: int) -> Result
 
 
 def distributions(task: Task, recipe: Recipe, out: Path, seeds: int) -> Results:
-    """Scores before and after training, drawn; the paper's d' goes from 0.91 to 2.19."""
+    """Plot scores before and after training; the paper's d' goes from 0.91 to 2.19."""
     job = task.job("pd", recipe, 512, out / "pd", progress=False)
     rows = task.split.test
     source, labels = task.source(rows), task.table.labels[rows]
@@ -195,7 +195,7 @@ def _seeds(
 
 
 def _beside(out: Path, experiment: Experiment, results: Results) -> None:
-    """Append the paper's table, with ours beside it."""
+    """Append a table of the paper's numbers beside ours to ``table.md``."""
     run = next(iter(results.values()))[0]
     lines = ["", f"Paper: {experiment.setting}. Ours: {run['part']}, {run['budget']}."]
     if experiment.paper:

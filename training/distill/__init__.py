@@ -1,1 +1,1 @@
-"""A teacher's geometry for a student, and what else is done to whole networks."""
+"""Distillation, and operations on whole networks: averaging, levelling, overlap."""

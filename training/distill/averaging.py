@@ -1,4 +1,4 @@
-"""The mean of the weights of several networks."""
+"""Weight averaging of several networks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from training.errors import UsageError
 
 
 def mean_network(bundles: Sequence[Bundle]) -> nn.Module:
-    """A network whose parameters and statistics are the means of those of the bundles.
+    """A network whose parameters and batch-norm statistics are the means over the bundles.
 
     Raises:
-        UsageError: They are not networks of one architecture and input; whether mirror images are
-            averaged does not matter.
+        UsageError: Architecture or preprocessing differ (``flip`` may), or a bundle is an
+            imported graph.
     """
     first = bundles[0]
     if imported := next((each for each in bundles if each.architecture is None), None):

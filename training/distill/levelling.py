@@ -1,4 +1,4 @@
-"""What strangers of a group have in common, taken out of a model."""
+"""Project out of a model's vectors the directions that strangers of a group share."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from model.embedding import onnx_graph
 from model.embedding.network import EmbeddingNet
 
 FEWEST, MOST = 30, 2000
-"""Faces a group needs in either half to be heard, and those of it that are counted at most."""
+"""Fewest faces per half for a group to be used; most that are counted."""
 
 TARGET = 1e-2
-"""The share of stranger pairs that pass in the middle one of the groups."""
+"""False-match rate of the median group at the threshold."""
 
 
 def group_directions(vectors: np.ndarray, groups: np.ndarray, count: int) -> np.ndarray:
-    """The orthonormal directions ``(count, D)`` that hold most of the groups' mean vectors.
+    """The leading orthonormal directions ``(count, D)`` of the groups' mean vectors.
 
     Args:
         vectors: Unit vectors ``(N, D)``.
-        groups: ``(N,)``, equal for faces of one group; every group counts alike.
-        count: How many, at most as many as there are groups.
+        groups: ``(N,)``, equal for faces of one group; every group has the same weight.
+        count: Number of directions, at most the number of groups.
     """
     means = np.stack([vectors[groups == group].mean(0) for group in np.unique(groups)])
     return np.linalg.svd(means, full_matrices=False)[2][:count]
 
 
 def projection(directions: np.ndarray) -> np.ndarray:
-    """The matrix ``(D, D)`` that takes some orthonormal directions out of a vector."""
+    """The matrix ``(D, D)`` that projects orthonormal directions out of a vector."""
     return np.eye(directions.shape[1]) - directions.T @ directions
 
 
 def middle_threshold(vectors: np.ndarray, groups: np.ndarray) -> float:
-    """The score that ``TARGET`` of the pairs of strangers reach in the middle one of the groups.
+    """The threshold at which the median group has a false-match rate of ``TARGET``.
 
-    Of an even number the group with more false matches counts as the middle one.
+    With an even number of groups, the upper median is used: the group with more false matches.
 
     Args:
-        vectors: Unit vectors ``(N, D)``, each of another person.
+        vectors: Unit vectors ``(N, D)``, each of a different person.
         groups: ``(N,)``, equal for faces of one group.
     """
     own = []
@@ -57,13 +57,13 @@ def middle_threshold(vectors: np.ndarray, groups: np.ndarray) -> float:
 
 
 def project(bundle: Bundle, matrix: np.ndarray, out: Path, about: Mapping[str, Any]) -> Bundle:
-    """Write a bundle whose vectors are ``matrix`` times those of another, at unit length again.
+    """Write a bundle whose vectors are ``matrix`` times those of another, normalised again.
 
     Args:
         bundle: An imported graph, or a network of ours.
         matrix: ``(D, D)``.
         out: Folder to create, or bundle to replace.
-        about: What was done, for the provenance.
+        about: Settings of the projection, for the provenance.
     """
     name = f"{bundle.name}-levelled"
     described: dict[str, Any] = {
@@ -80,10 +80,10 @@ def project(bundle: Bundle, matrix: np.ndarray, out: Path, about: Mapping[str, A
 
 
 def multiplied(net: EmbeddingNet, matrix: Tensor) -> EmbeddingNet:
-    """A copy whose head gives ``matrix`` times what it gave.
+    """A copy of the network whose head output is multiplied by ``matrix``.
 
-    The head's batch norm keeps only an offset; statistics it had are part of the linear layer, so
-    trained on with statistics of its own it would begin elsewhere.
+    The head's batch norm is folded into the linear layer and keeps only an offset. Further training
+    with live batch-norm statistics would therefore start from different outputs.
     """
     result = copy.deepcopy(net).eval()
     linear, *norms = result.head

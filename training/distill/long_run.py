@@ -1,4 +1,4 @@
-"""The run: student, optimiser, averaged weights, and the step they stand at."""
+"""A resumable distillation run: student, optimiser, averaged weights and step."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ from training.learn.freezing import keep_statistics
 from training.measure import metrics
 
 LAST = "last.pt"
-"""The checkpoint in the folder of a run."""
+"""File name of the checkpoint in a run's folder."""
 
 SAVED = 100
 """Steps between checkpoints."""
 
 MOST_HELD_OUT = 3000
-"""Held-out faces a validation looks at."""
+"""Most held-out faces used in a validation."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides a step, beside the faces.
+    """Settings of a training step.
 
     Attributes:
-        batch: StoredFaces a step.
-        weight_decay: Of matrices; norms and biases are free.
+        batch: Faces per step.
+        weight_decay: Weight decay of matrices; norms and biases have none.
         clip: Largest gradient norm.
         gram: Weight of the squared difference of the batch's Gram matrices.
         ema: Decay of the averaged weights.
-        settle: Share of the decay, at its end, in which batch norm keeps its statistics, so that
-            the network that is trained is the one that will be served.
-        seed: Fixes order and disturbance.
+        settle: Last share of the learning-rate decay, in which batch-norm statistics are frozen,
+            so that the network is trained as it will be served.
+        seed: Seed of order and augmentation.
     """
 
     batch: int = 64
@@ -64,14 +64,14 @@ class Settings:
 
 
 class LongRun:
-    """One long run. It can be stopped after any step and goes on exactly from its checkpoint.
+    """A run that can stop after any step and resumes exactly from its checkpoint.
 
     Args:
         net: The student.
         onto: Map from the teachers' vectors to targets, ``(D, dim)``.
-        schedule: Rate by step.
-        size: Input size in pixels from here on.
-        settings: The rest.
+        schedule: Learning rate by step.
+        size: Input size in pixels, from this step on.
+        settings: Other settings.
     """
 
     def __init__(
@@ -95,18 +95,18 @@ class LongRun:
         self.step = 0
         self.seconds = 0.0
         self.history: list[dict[str, float]] = []
-        # From which step on how many faces were learnt from at which size.
+        # Parts of the run: first step, number of training faces and input size of each.
         self.parts: list[dict[str, int]] = []
         self._order: tuple[int, np.ndarray] | None = None
 
     def begin_part(self, faces: StoredFaces) -> None:
-        """Note what is learnt from; a new part begins where that or the size changed."""
+        """Begin a new part of the run if the number of faces or the input size changed."""
         now = {"faces": len(faces), "size": self.size}
         if not self.parts or {k: self.parts[-1][k] for k in now} != now:
             self.parts.append({"step": self.step, **now})
 
     def batch(self, faces: StoredFaces) -> np.ndarray:
-        """Which faces this step sees: a function of the step and the part alone."""
+        """Rows of this step's faces; they depend only on the step and the part."""
         size = self.settings.batch
         epoch, position = divmod(self.step - self.parts[-1]["step"], self._epoch_steps(faces))
         if self._order is None or self._order[0] != epoch:
@@ -155,7 +155,7 @@ class LongRun:
 
     @torch.inference_mode()
     def embed(self, part: Callable[[Tensor], Tensor], crops: np.ndarray) -> Tensor:
-        """What a network, or a part of it, makes of crops: no disturbance, no mirror."""
+        """Output of a network, or of a part of it, for crops without augmentation or mirroring."""
         found = []
         for start in range(0, len(crops), 64):
             pixels = torch.from_numpy(crops[start : start + 64]).permute(0, 3, 1, 2)
@@ -165,7 +165,7 @@ class LongRun:
         return torch.cat(found)
 
     def validate(self, held_out: StoredFaces) -> dict[str, float]:
-        """Distance to the targets, d' and misses on people who are not learnt from."""
+        """Cosine distance to the targets, d' and FNMR on held-out people."""
         rows = np.random.default_rng(0).permutation(len(held_out))[:MOST_HELD_OUT]
         vectors = self.embed(self.ema.net, held_out.crops(rows)).numpy()
         wanted = targets(held_out.vectors(rows), self.onto)
@@ -181,7 +181,7 @@ class LongRun:
     def learn(
         self, faces: StoredFaces, held_out: StoredFaces, every: int, save: Callable[[], None]
     ) -> None:
-        """Steps until the schedule ends, or until SIGTERM or Ctrl-C."""
+        """Train until the schedule ends, or until SIGTERM or Ctrl-C."""
         distances: list[float] = []
         with _stop_signals() as stopped:
             while not stopped.is_set() and self.step != self.schedule.end:
@@ -214,7 +214,7 @@ class LongRun:
         print(" ".join(f"{key} {value:.4g}" for key, value in row.items()), flush=True)
 
     def recipe(self) -> dict[str, Any]:
-        """What decided the weights, for the record of a bundle."""
+        """Settings and history of the run, for a bundle's provenance."""
         return {
             "settings": asdict(self.settings),
             "schedule": asdict(self.schedule),
@@ -224,7 +224,7 @@ class LongRun:
         }
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all."""
+        """Write a checkpoint atomically."""
         checkpoint.save(
             path,
             {
@@ -245,7 +245,7 @@ class LongRun:
 
     @classmethod
     def load(cls, path: Path, *, size: int | None = None) -> LongRun:
-        """Go on from a checkpoint, at another size if one is given."""
+        """Resume from a checkpoint, with another input size if one is given."""
         state = checkpoint.load(path)
         run = cls(
             EmbeddingNet(Architecture(**state["architecture"])),
@@ -262,20 +262,20 @@ class LongRun:
         return run
 
     def finish(self, faces: int) -> None:
-        """Begin to decay now, over so many faces."""
+        """Start the learning-rate decay now, over this many faces."""
         self.schedule = replace(
             self.schedule, decay_from=self.step, decay_steps=faces // self.settings.batch
         )
 
 
 def target_map(checkpoint_file: Path) -> np.ndarray:
-    """The map from the teachers' vectors to targets that a run uses, ``(D, dim)``."""
+    """A run's map from the teachers' vectors to targets, ``(D, dim)``."""
     return checkpoint.load(checkpoint_file)["onto"].numpy()
 
 
 @contextmanager
 def _stop_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, so that a step is never cut in half."""
+    """An event that Ctrl-C and SIGTERM set, so that the current step is always completed."""
     stopped = threading.Event()
     names = (signal.SIGTERM, signal.SIGINT)
     before = [signal.signal(name, lambda *_: stopped.set()) for name in names]

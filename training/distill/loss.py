@@ -1,4 +1,4 @@
-"""How far a student's batch is from its teachers'."""
+"""The distillation loss."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def distillation_loss(
 
     Args:
         vectors: Unit vectors ``(B, D)`` of the student.
-        targets: Unit vectors ``(B, D)`` it should give.
+        targets: Unit target vectors ``(B, D)``.
         gram: Weight of the second term.
 
     Returns:
-        The loss, and the mean cosine distance in it.
+        The loss, and its first term, the mean cosine distance (detached).
     """
     distance = 1 - (vectors * targets).sum(1).mean()
     difference = vectors @ vectors.T - targets @ targets.T

@@ -1,4 +1,4 @@
-"""Who of one collection is in another as well, by their vectors."""
+"""Find the people of one collection who are also in another, by their vectors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ BLOCK = 2048
 def overlapping(
     vectors: np.ndarray, names: np.ndarray, others: np.ndarray, limit: float
 ) -> dict[str, float]:
-    """Names whose mean unit vector comes as close as ``limit`` to any of ``others``.
+    """Names whose normalised mean vector has a similarity of at least ``limit`` to any other.
 
     Args:
         vectors: Unit vectors ``(N, D)``.
-        names: Per vector, the person (or the loose face) it belongs to.
+        names: The person, or the single face, each vector belongs to, ``(N,)``.
         others: Unit vectors ``(M, D)`` of the benchmark.
-        limit: Cosine similarity from which on two are taken for one person.
+        limit: Lowest cosine similarity that counts as the same person.
 
     Returns:
         The names found, each with its highest similarity.

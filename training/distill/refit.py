@@ -1,8 +1,8 @@
-"""The head that comes closest to a teacher, in closed form.
+"""Fit the head to a teacher in closed form.
 
-A network that learnt from one teacher and goes on with another has features that know faces and
-a head that says them in the wrong space. Trained from there, the wrong head would bend the
-features for hundreds of steps; least squares gives the right one at once.
+When a network changes to another teacher, its features are useful but its head maps to the old
+teacher's space. Gradients through the wrong head would distort the features for hundreds of steps;
+least squares gives the right head at once.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from torch import Tensor, nn
 from model.embedding.network import EmbeddingNet
 
 ENOUGH = 20_000
-"""Faces that settle the head: several for each of its weights per dimension."""
+"""Faces that suffice for the fit: several per weight of an output dimension."""
 
 RIDGE = 1e-2
-"""Of the features' mean variance, added to each so that rare features are not relied on."""
+"""Share of the features' mean variance added to each variance, so that rare features weigh less."""
 
 
 @torch.no_grad()
 def refit_head(net: EmbeddingNet, features: Tensor, targets: Tensor) -> None:
     """Set the head to the ridge regression of unit targets ``(N, D)`` on features ``(N, W)``.
 
-    The head's outputs are as long as those of a trained head, about ``sqrt(D)``. Only their
-    direction counts, but the steps of Adam have a length of their own: weights fitted to unit
-    vectors are so small that the warm-up alone would write over them.
+    The head's outputs get the length of a trained head's, about ``sqrt(D)``. Only their direction
+    matters, but the step size of Adam does not depend on the weights' scale: it would overwrite
+    the small weights of a fit to unit vectors during the warm-up alone.
 
-    A batch norm in the head is set so that, at rest, it changes nothing but the mean.
+    A batch norm in the head is set so that, in evaluation mode, it changes only the mean.
     """
     features, targets = features.double(), targets.double() * targets.shape[1] ** 0.5
     feature_mean, target_mean = features.mean(0), targets.mean(0)

@@ -1,4 +1,4 @@
-"""Warm up, stay, and fall once it is said: a schedule whose end need not be known at the start."""
+"""Warm-up, constant and decay: a schedule whose end need not be known at the start."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate and the input size by step.
+    """The learning rate by step.
 
     Attributes:
         peak: Highest rate.
-        warmup: Steps of linear rise.
-        decay_from: The step at which the rate begins to fall, or None while it stays.
+        warmup: Steps of linear warm-up.
+        decay_from: First step of the decay, or None if it has not been set yet.
         decay_steps: Steps from there to zero.
     """
 
@@ -31,5 +31,5 @@ class Schedule:
 
     @property
     def end(self) -> int | None:
-        """The step after the last one, once the rate falls."""
+        """The step at which the decay reaches zero, or None without a decay."""
         return None if self.decay_from is None else self.decay_from + self.decay_steps

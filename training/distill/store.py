@@ -1,8 +1,8 @@
-"""Faces to learn from, prepared once: aligned by the product's own detector, seen by the teachers.
+"""A store of training faces: aligned by the product's own detector, embedded by the teachers.
 
-A store is a folder of shards. Each holds the faces of some photos in order: crops, the teachers'
-vectors side by side, where each face comes from and how far it is turned. Shards are whole or
-absent, so preparing resumes where it was stopped, and training maps them from disk.
+A store is a folder of shards. Each has the faces of some photos in order: crops, the teachers'
+concatenated vectors, the path of each photo and the yaw of each face. Shards are written
+atomically, so preparation resumes where it stopped. Training maps them from disk.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from model.onnx_runtime import open_session
 from model.workers import processors
 
 SHARD = 2048
-"""Photos in a shard."""
+"""Photos per shard."""
 
 ENOUGH = 64
-"""Photos that are worth starting processes for."""
+"""Fewest photos for which worker processes are started."""
 
 Prepared = tuple[np.ndarray, np.ndarray, float] | None
-"""Crop, teachers' vectors and yaw of a photo's main face, if there is one."""
+"""Crop, teachers' vectors and yaw of a photo's main face; None without a certain face."""
 
 ABOUT = "about.json"
-"""What a store was made of: its teachers and, where folders name people, the collection they
-belong to and how many folders name one."""
+"""File with a store's teachers and, if folders name people, their collection and how many folder
+levels name a person."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,14 +48,14 @@ class FaceStore:
     """Prepared faces of one collection.
 
     Attributes:
-        name: The collection's.
-        crops: uint8 ``(n, 112, 112, 3)`` memory maps, one a shard.
-        vectors: float16 ``(n, D)`` memory maps, one a shard: the teachers' unit vectors side by
-            side.
-        paths: Per face, the photo below the collection's root.
-        people: Per face, ``collection/person``; empty where the person is unknown.
-        yaw: Degrees by which each face is turned to the side, float32 ``(N,)``.
-        teachers: Whose vectors these are.
+        name: Name of the collection.
+        crops: uint8 ``(n, 112, 112, 3)`` memory maps, one per shard.
+        vectors: float16 ``(n, D)`` memory maps, one per shard: the teachers' unit vectors,
+            concatenated.
+        paths: Path of each face's photo, relative to the collection's root.
+        people: ``collection/person`` of each face; empty if the person is unknown.
+        yaw: Yaw of each face in degrees, float32 ``(N,)``.
+        teachers: Names of the teachers.
     """
 
     name: str
@@ -87,10 +87,10 @@ class FaceStore:
 
     @classmethod
     def open(cls, folder: Path) -> FaceStore:
-        """Read a store, as far as it is prepared.
+        """Open a store, which may be incomplete.
 
         Raises:
-            FaceError: There is none.
+            FaceError: The folder has no prepared faces.
         """
         shards = sorted(folder.glob("*.facts.npz"))
         if not shards:
@@ -112,7 +112,7 @@ class FaceStore:
 
 
 class _Worker:
-    """What one process needs to prepare a photo."""
+    """Detector and teachers of one process."""
 
     def __init__(self, teachers: Sequence[Path]) -> None:
         self.detector = Detector()
@@ -164,18 +164,18 @@ def prepare(
     people: str | None = None,
     depth: int = 1,
 ) -> None:
-    """Prepare every photo below ``root``; shards that are there already are kept.
+    """Prepare every photo below ``root``; existing shards are kept.
 
     Args:
-        root: Photos, found or not; each gives its main face if that is certain.
-        teachers: ONNX graphs that take RGB crops of 112 pixels as ``(x - 127.5) / 127.5``.
+        root: Folder of photos. The main face of each is used, if the detector is certain of it.
+        teachers: ONNX graphs that take 112 px RGB crops as ``(x - 127.5) / 127.5``.
         out: Folder of the store.
-        people: Name of the collection whose people the first folders name; stores of one
-            collection share their people. None where the people are unknown.
-        depth: How many folders name a person.
+        people: Name of the collection, if the first folders below ``root`` name people; stores of
+            one collection share their people. None if the people are unknown.
+        depth: Number of folder levels that name a person.
 
     Raises:
-        FaceError: There is no photo, or the store was begun with something else.
+        FaceError: There is no photo, or the store was begun with other settings.
     """
     paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
@@ -194,7 +194,7 @@ def prepare(
 
 @contextmanager
 def _results(teachers: Sequence[Path], count: int) -> Iterator[Callable[..., Iterable[Prepared]]]:
-    """Photos to what is prepared of each, in order; in this process when there are few."""
+    """A function from photos to results in order; uses worker processes unless photos are few."""
     if count < ENOUGH:
         yield partial(map, _Worker(teachers))
         return

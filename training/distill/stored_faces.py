@@ -1,4 +1,4 @@
-"""The faces of several stores as one: who is learnt from, who is held out, who is left out."""
+"""Faces of several stores as one dataset, split into training and held-out people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training.datasets.face_set import held_out
 from training.distill.store import FaceStore
 
 TURNED, TURNED_TIMES = 25.0, 3
-"""Faces turned by so many degrees or more are shown so many times as often."""
+"""Faces with a yaw of at least ``TURNED`` degrees are used ``TURNED_TIMES`` times per epoch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +20,12 @@ class StoredFaces:
     """Some rows of several stores.
 
     Attributes:
-        stores: Where the faces lie.
-        store: Which store each face is in, ``(N,)``.
-        row: Its row there, ``(N,)``.
-        people: ``collection/person``, empty where unknown, ``(N,)``.
-        files: ``store/path`` of the photo, ``(N,)``.
-        yaw: Degrees it is turned to the side, ``(N,)``.
+        stores: The stores.
+        store: Index of each face's store, ``(N,)``.
+        row: Row of each face in its store, ``(N,)``.
+        people: ``collection/person``, empty if unknown, ``(N,)``.
+        files: ``store/path`` of each photo, ``(N,)``.
+        yaw: Yaw in degrees, ``(N,)``.
     """
 
     stores: tuple[FaceStore, ...]
@@ -43,7 +43,7 @@ class StoredFaces:
         """All faces of prepared stores.
 
         Raises:
-            FaceError: A folder holds no prepared faces.
+            FaceError: A folder has no prepared faces.
         """
         stores = tuple(FaceStore.open(folder) for folder in folders)
         return cls(
@@ -64,23 +64,23 @@ class StoredFaces:
         return np.stack([self.stores[self.store[row]].crop(self.row[row]) for row in rows])
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
-        """The teachers' vectors side by side, float32 ``(len(rows), D)``."""
+        """The teachers' concatenated vectors, float32 ``(len(rows), D)``."""
         found = [self.stores[self.store[row]].vector(self.row[row]) for row in rows]
         return np.stack(found).astype(np.float32)
 
     def order(self, seed: int, epoch: int) -> np.ndarray:
-        """All faces in random order, turned ones several times."""
+        """All rows in random order; turned faces appear several times."""
         times = np.where(np.abs(self.yaw) >= TURNED, TURNED_TIMES, 1)
         rows = np.repeat(np.arange(len(self)), times)
         return np.random.default_rng((seed, epoch)).permutation(rows)
 
 
 def split(faces: StoredFaces, left_out: frozenset[str]) -> tuple[StoredFaces, StoredFaces]:
-    """``(training, held_out)``: no person is in both, and nobody of a family either.
+    """``(training, held_out)``; no person or family is in both.
 
     Args:
-        faces: Everything there is.
-        left_out: Names of people, or of photos as in ``files``, that go to neither.
+        faces: All faces.
+        left_out: People, or photos as in ``files``, to exclude from both.
     """
     wanted = ~np.isin(faces.people, list(left_out)) & ~np.isin(faces.files, list(left_out))
     groups = ["/".join(name.split("/")[:2]) for name in faces.people]

@@ -1,7 +1,7 @@
-"""What the student should say of a face: the teachers' vectors side by side, in fewer dimensions.
+"""Target vectors of the student: the teachers' concatenated vectors in fewer dimensions.
 
-The cosine of two side-by-side vectors is the mean of the teachers' cosines. Their principal
-directions, not centred, keep inner products as well as any map to so few dimensions can.
+The cosine of two concatenated vectors is the mean of the teachers' cosines. Uncentred PCA is the
+linear map to a given number of dimensions that best preserves inner products.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import numpy as np
 
 
 def principal_map(vectors: np.ndarray, dim: int) -> np.ndarray:
-    """Orthonormal columns ``(D, dim)`` that keep most of the vectors' inner products.
+    """Leading uncentred principal directions as orthonormal columns, ``(D, dim)``.
 
     Args:
-        vectors: ``(N, D)``, some ten thousand of them.
+        vectors: ``(N, D)``; tens of thousands are enough.
         dim: Dimensions to keep, at most D.
     """
     moments = vectors.astype(np.float64).T @ vectors.astype(np.float64)
@@ -22,6 +22,6 @@ def principal_map(vectors: np.ndarray, dim: int) -> np.ndarray:
 
 
 def targets(vectors: np.ndarray, onto: np.ndarray) -> np.ndarray:
-    """Unit targets ``(N, dim)`` of side-by-side vectors ``(N, D)``."""
+    """Unit targets ``(N, dim)`` from concatenated vectors ``(N, D)``."""
     found = vectors.astype(np.float32) @ onto
     return found / np.linalg.norm(found, axis=1, keepdims=True)

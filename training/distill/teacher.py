@@ -1,4 +1,4 @@
-"""What a teacher says about every face, computed once and kept."""
+"""Cached teacher embeddings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def teacher_targets(
         teacher: Any embedder; an imported ONNX graph with ``flip`` averages mirror images.
         crops: uint8 ``(N, 112, 112, 3)``.
         cache: Folder for the result.
-        progress: Show a bar.
+        progress: Show a progress bar.
     """
     digest = hashlib.sha256(teacher.model_id.encode())
     for start in range(0, len(crops), BLOCK):

@@ -1,7 +1,7 @@
-"""Keep what the teachers taught while fine-tuning: their targets, as a further term of the loss.
+"""The distillation loss as a further term during fine-tuning.
 
-Fine-tuning on few people forgets the many the network was taught on; a batch of their faces a
-step, held to the teachers' targets, prevents it.
+Fine-tuning on few people makes the network forget the many faces it was distilled on. One batch of
+those faces per step, with the teachers' targets, prevents this.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from training.learn.recipe import Recipe
 
 
 class TeacherTerm:
-    """Network and step to the weighted distillation loss on that step's faces.
+    """Maps network and step to the weighted distillation loss on that step's faces.
 
     Args:
         faces: Prepared faces.
         onto: Map from the teachers' vectors to targets, ``(D, dim)``.
-        preprocessing: Of the network.
-        batch: Faces a step.
-        weight: Of this term beside the metric loss.
-        seed: Fixes order and disturbance.
+        preprocessing: Preprocessing of the network.
+        batch: Faces per step.
+        weight: Weight of this term.
+        seed: Seed of order and augmentation.
         precision: ``fp32`` or ``bf16``, as for the rest of the step.
     """
 
@@ -73,10 +73,10 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def keep_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """What of these options decides the result of a run; plain values.
+    """The options that affect the result of a run, as plain values.
 
     Raises:
-        UsageError: Some are given without the others they need.
+        UsageError: An option is given without another that it needs.
     """
     if args.keep_run is None:
         for option in ("keep_faces", "keep_left_out", "keep_weight"):
@@ -95,7 +95,7 @@ def keep_settings(args: argparse.Namespace) -> dict[str, Any]:
 def keep_teacher(
     args: argparse.Namespace, preprocessing: Preprocessing, recipe: Recipe
 ) -> Callable[[nn.Module, int], Tensor] | None:
-    """The term the command line asks for, or None."""
+    """The term set by the command-line options, or None without ``--keep-run``."""
     if args.keep_run is None:
         return None
     faces, _ = split(StoredFaces.open(args.keep_faces), read_names(args.keep_left_out))

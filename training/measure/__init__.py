@@ -1,1 +1,1 @@
-"""How good a network is, with intervals."""
+"""Metrics and error rates of a network, with confidence intervals."""

@@ -1,4 +1,4 @@
-"""Photos of people to calibrate on: found, aligned, embedded, judged and grouped."""
+"""Photos for calibration: aligned and embedded, with quality scores and groups."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from training.learn.inference import BLOCK, embed_crops
 
 @dataclass(frozen=True, eq=False)
 class Photos:
-    """Embedded photos of a labelled collection; those without a face are left out.
+    """Embedded photos of a labelled dataset; photos without a face are left out.
 
     Attributes:
-        table: The whole collection.
-        crops: The face of each of its photos.
-        rows: Which of them were embedded.
-        labels: Whose photo each of these is, wrong names set right.
-        embeddings: Their unit vectors, float32 ``(len(rows), D)``.
-        fingerprint: Hash of their crops.
-        protocol: In words, which photos these are.
+        table: The whole dataset.
+        crops: The face crops of all its photos.
+        rows: Rows that were embedded.
+        labels: Corrected label of each of these rows.
+        embeddings: Unit vectors of these rows, float32 ``(len(rows), D)``.
+        fingerprint: Hash of the crops.
+        protocol: Description of the photos.
     """
 
     table: Table
@@ -51,7 +51,7 @@ class Photos:
 
     @property
     def names(self) -> list[str]:
-        """Person, as filed, and file of each row: what lists of groups and corrections say."""
+        """``person/file`` of each row, uncorrected, as used in group and correction files."""
         table = self.table
         return [f"{table.names[table.labels[row]]}/{table.paths[row].name}" for row in self.rows]
 
@@ -65,15 +65,15 @@ def embed_photos(
     cache: Path,
     corrections: Path | None = None,
 ) -> Photos:
-    """Find, align and embed the photos of a dataset; vectors are cached by content.
+    """Align and embed the photos of a dataset; vectors are cached by content.
 
     Args:
         bundle: The model.
-        data: Name of a dataset, or a folder with a folder a person.
-        root: Where named datasets lie.
-        part: ``DevTrain`` or ``DevTest`` for these people of LFW, None for everyone.
+        data: Name of a dataset, or a folder with one folder per person.
+        root: Folder of named datasets.
+        part: LFW's ``DevTrain`` or ``DevTest``; None for all people.
         cache: Folder for crops and vectors.
-        corrections: CSV of wrong names; see :func:`training.datasets.corrections.corrected`.
+        corrections: CSV of corrections; see :func:`training.datasets.corrections.corrected`.
     """
     table = load_dataset(data, root) if data in DATASETS else load_dataset("folder", data)
     if not (table.faces or table.aligned):
@@ -109,7 +109,7 @@ def embed_photos(
 
 
 def photo_quality(photos: Photos) -> np.ndarray | None:
-    """Quality of each photo as the product judges it; None for photos that came aligned."""
+    """The product's quality score of each photo; None for photos that were already aligned."""
     return judged_scores(photos.crops, photos.rows) if photos.crops.measures else None
 
 
@@ -122,14 +122,14 @@ def spoiled_copies(
     max_photos: int | None = MAX_PHOTOS,
     seed: int = 0,
 ) -> Copies:
-    """A copy of each photo a calibration would draw, each person's spoiled in one way.
+    """Degraded copies of the photos a calibration would draw; one kind per person.
 
     Args:
-        paths: The photos, in the order the calibration gets them.
-        labels: Whose they are.
+        paths: The photos, in the order passed to the calibration.
+        labels: Person of each photo, ``(N,)``.
         embedder: The model.
         cache: Folder for crops.
-        max_photos, seed: As given to :meth:`Calibration.fit`.
+        max_photos, seed: As passed to :meth:`Calibration.fit`.
     """
     rows, _ = draw_photos(labels, max_photos, seed)
     names = list(SPOILED)
@@ -146,19 +146,19 @@ def spoiled_copies(
 
 
 def judged_scores(crops: Crops, rows: np.ndarray) -> np.ndarray:
-    """Quality score of some of the crops, as the product judges it."""
+    """The product's quality scores of some crops."""
     return np.array([quality.score for quality in judged(crops, rows)])
 
 
 def judged(crops: Crops, rows: np.ndarray) -> list[Quality]:
-    """Quality of some of the crops, as the product judges it."""
+    """The product's quality judgements of some crops."""
     return [
         judge({name: float(values[row]) for name, values in crops.measures.items()}) for row in rows
     ]
 
 
 def read_groups(path: Path) -> dict[str, str]:
-    """Group by name, of people or photos, from a CSV with the columns ``name`` and ``group``."""
+    """Group by name of person or photo, from a CSV with the columns ``name`` and ``group``."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -172,7 +172,7 @@ def read_groups(path: Path) -> dict[str, str]:
 
 
 def photo_groups(given: Mapping[str, str], path: Path, photos: Photos) -> list[str]:
-    """Group of each photo: its own, else its person's, else none."""
+    """Group of each photo: its own, else its person's, else an empty string."""
     people = (photos.table.names[label] for label in photos.labels)
     groups = [
         given.get(name, given.get(person, ""))

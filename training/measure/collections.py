@@ -1,4 +1,4 @@
-"""The promises of a calibration on people of other collections, held out of training."""
+"""Check a calibration's promised rates on held-out people of other collections."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from training.learn.inference import embed_crops
 
 
 def held_out_photos(folder: Path) -> tuple[list[Path], np.ndarray]:
-    """Photos of the people no run trains on, and whose they are.
+    """Photos of held-out people, and the label of each photo.
 
-    A person is a folder that holds photos. Held out is the first folder below ``folder``, which may
-    be a person or a family.
+    A person is a folder with photos. Whole folders directly below ``folder`` are held out, each a
+    person or a family.
 
     Raises:
-        CalibrationError: There are none.
+        CalibrationError: Nobody is held out.
     """
     root = named(folder)
     paths = sorted(
@@ -41,7 +41,7 @@ def held_out_photos(folder: Path) -> tuple[list[Path], np.ndarray]:
 def check_held_out_people(
     calibration: Calibration, folder: Path, embedder: Embedder, *, cache: Path
 ) -> tuple[PromiseCheck, ...]:
-    """Hold the calibration's thresholds against the held-out people of a collection."""
+    """Check the calibration's thresholds on the held-out people of a collection."""
     paths, labels = held_out_photos(folder)
     crops = crop_photos(paths, cache=cache)
     rows = np.flatnonzero(crops.found)

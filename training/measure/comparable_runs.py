@@ -1,6 +1,6 @@
-"""Runs of ``fit`` that differ in loss and seed only, for the table of a card.
+"""Runs of ``fit`` that differ only in loss and seed, for the card's table.
 
-A run with ``--loss-weight 0`` is the control: what the same steps do without any loss.
+A run with ``--loss-weight 0`` is the control: the same steps without a metric loss.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CONTROL = "none, the teacher's term alone"
 
 
 def read_compared(runs: Sequence[Path]) -> tuple[tuple[dict[str, Any], ...], bool]:
-    """What the card tells of each run, and whether all say that they are otherwise alike.
+    """The results of each run for the card, and whether all runs record all of :data:`ALIKE`.
 
-    Runs of an older ``fit`` do not say all of :data:`ALIKE`; what two of them do say is compared.
+    Runs of an older ``fit`` lack some of these settings; only those both have are compared.
 
     Raises:
-        UsageError: A run is not finished, is not alike, or is there twice.
+        UsageError: A run is unfinished, has other settings, or is given twice.
     """
     results = [_read(run) for run in runs]
     for (run, result), (other, its) in combinations(zip(runs, results, strict=True), 2):
@@ -63,7 +63,7 @@ def _read(run: Path) -> dict[str, Any]:
 
 
 def _common(result: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be alike in two runs, of all that both say."""
+    """The settings of ``result`` that must be equal and that both runs record."""
     both = {name: result[name] for name in ALIKE if name in result and name in other}
     control = 0 in (result["loss_weight"], other["loss_weight"])
     aside = {"seed", "loss_weight"} if control else {"seed"}
@@ -72,5 +72,5 @@ def _common(result: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, An
 
 
 def _seed(run: Path, result: Mapping[str, Any]) -> object:
-    """The seed; of a run that does not say it, its folder."""
+    """The seed, or the folder if the run does not record its seed."""
     return result["recipe"]["seed"] if "recipe" in result else run.resolve()

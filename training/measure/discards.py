@@ -1,8 +1,8 @@
-"""Errors against discards: does a quality score know which photos will be missed?
+"""Error-versus-discard characteristic (ISO/IEC 29794-1, NIST FATE quality).
 
-The error-versus-discard characteristic (ISO/IEC 29794-1, NIST FATE quality): with the threshold
-fixed, drop the pairs whose poorer photo scores worst and count the misses among the rest. The
-faster they fall, the better the score.
+It tests whether a quality score predicts misses: at a fixed threshold, discard the pairs with the
+lowest quality (of the poorer photo) and measure the FNMR of the rest. The faster the FNMR falls,
+the better the score.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3)
-"""Shares of the same-person pairs that are discarded."""
+"""Shares of same-person pairs to discard."""
 
 DIRECTION = {
     "eye_distance": 1,
@@ -23,7 +23,7 @@ DIRECTION = {
     "outside": -1,
     "confidence": 1,
 }
-"""Measures of :func:`model.faces.quality.measure`: 1 where large values are good, -1 where bad."""
+"""Measures of :func:`model.faces.quality.measure`: 1 if high values are good, -1 if bad."""
 
 SINGLE = tuple(DIRECTION)
 
@@ -37,14 +37,15 @@ def discard_curve(
     target_fmr: float = 1e-3,
     shares: Sequence[float] = SHARES,
 ) -> list[float]:
-    """Share of same-person pairs missed after discarding each share of them.
+    """FNMR after discarding each share of the same-person pairs.
 
     Args:
         vectors: float32 ``(N, D)`` unit vectors.
         labels: ``(N,)``, equal for photos of one person.
         quality: ``(N,)``, higher is better.
-        sources: ``(N,)``, equal for copies of one photo, which make no pair; all differ without.
-        target_fmr: The threshold lets this share of these strangers pass.
+        sources: ``(N,)``, equal for copies of one photo, which form no pairs; None if there are
+            no copies.
+        target_fmr: False-match rate on these photos that sets the threshold.
         shares: Shares of the same-person pairs to discard.
     """
     strangers, genuine, poorer = _pairs(vectors, labels, quality, sources)
@@ -60,7 +61,7 @@ def discard_table(
     names: Sequence[str],
     sources: np.ndarray | None = None,
 ) -> str:
-    """A line for each quality by name, misses in percent; bad-is-large measures are turned."""
+    """FNMR in percent, one line per quality measure; signs are flipped where high is bad."""
     lines = [f"{'discarded':14}" + "".join(f"{share:8.0%}" for share in SHARES)]
     for name in names:
         quality = DIRECTION.get(name, 1) * np.asarray(measured[name])
@@ -72,7 +73,7 @@ def discard_table(
 def _pairs(
     vectors: np.ndarray, labels: np.ndarray, quality: np.ndarray, sources: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Stranger scores; same-person scores and the poorer quality of each of those pairs."""
+    """Stranger scores, same-person scores, and the lower quality of each same-person pair."""
     sources = np.arange(len(labels)) if sources is None else sources
     strangers, genuine, poorer = [], [], []
     for row in range(len(labels) - 1):

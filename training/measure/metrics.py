@@ -1,4 +1,4 @@
-"""How good an embedding is: retrieval, separation, error rates, each with its interval."""
+"""Metrics of an embedding: recall, d' and error rates, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from training.measure.retrieval import Recall, recall
 
 FMRS = (1e-1, 1e-2, 1e-3, 1e-4)
 MIN_FALSE_MATCHES = 30
-"""An error rate read off fewer errors is not supported (Doddington's rule of thirty)."""
+"""Fewest expected false matches for a supported rate (Doddington's rule of thirty)."""
 
 KNOTS = 2000
-"""Most scores at which the bootstrap counts pairs by person."""
+"""Most scores at which the bootstrap counts pairs per person."""
 
 
 def pair_scores(embeddings: np.ndarray, labels: np.ndarray) -> Sample:
-    """Scores of all pairs of rows, counted without keeping them."""
+    """Scores of all pairs of rows, as counts; single scores are not stored."""
     collection = Collection.of(embeddings, labels, np.zeros(len(labels), np.int64))
     return histograms(collection)[0]
 
@@ -33,10 +33,7 @@ def d_prime(sample: Sample) -> float:
 
 
 def equal_error_rate(sample: Sample) -> float:
-    """Where false matches and non-matches are equally frequent, by the rule of the FVC contests.
-
-    NaN without pairs of both kinds.
-    """
+    """Equal error rate by the rule of the FVC contests; NaN without pairs of both kinds."""
     if not (sample.genuine.any() and sample.impostor.any()):
         return float("nan")
     return equal_error(sample)[0]
@@ -46,7 +43,7 @@ def fnmr_at(sample: Sample, fmr: float) -> float | None:
     """False non-match rate at the lowest threshold whose false-match rate is at most ``fmr``.
 
     Returns:
-        None where fewer than thirty false matches are expected: not supported by this sample.
+        The rate, or None if fewer than thirty false matches are expected (not supported).
     """
     if sample.impostor.sum() * fmr < MIN_FALSE_MATCHES:
         return None
@@ -54,7 +51,7 @@ def fnmr_at(sample: Sample, fmr: float) -> float | None:
 
 
 def ten_fold(scores: np.ndarray, same: np.ndarray, fold: np.ndarray) -> tuple[float, float]:
-    """LFW's accuracy: each fold at the threshold that is best on the others.
+    """LFW accuracy: each fold at the threshold that is best on the other folds.
 
     Returns:
         Mean accuracy and its standard error over the folds.
@@ -69,13 +66,13 @@ def ten_fold(scores: np.ndarray, same: np.ndarray, fold: np.ndarray) -> tuple[fl
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Figures of one network on one sample.
+    """Metrics of one network on one sample.
 
     Attributes:
-        counts: How many photos, people, queries and pairs they rest on.
-        values: Each figure; None where the sample does not support it.
-        draws: Those values with people drawn anew, ``(replicates,)`` each. The same seed draws the
-            same people whatever the network: draws of two may be subtracted one by one.
+        counts: Numbers of photos, people, queries and pairs.
+        values: Value of each metric; None if the sample does not support it.
+        draws: Bootstrap values of each metric, ``(replicates,)``. The same seed draws the same
+            people for every network, so draws of two networks may be subtracted.
     """
 
     counts: dict[str, int]
@@ -91,20 +88,20 @@ def evaluate(
     replicates: int = 200,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Everything at once, ready for JSON.
+    """All metrics, ready for JSON.
 
     Args:
         embeddings: float32 ``(N, D)`` unit vectors.
         labels: ``(N,)``.
-        against: The same photos by another network, to be subtracted.
+        against: Embeddings of the same photos by another network, to subtract its metrics.
         replicates: Bootstrap samples of identities; 0 for no intervals.
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
 
     Returns:
         ``n``, ``classes``, ``genuine_pairs``, ``impostor_pairs``; ``metrics`` with ``R@K``,
-        ``d_prime``, ``eer``, ``fnmr`` as ``{"value": x, "low": l, "high": h}`` (95%), None where
+        ``d_prime``, ``eer``, ``fnmr`` as ``{"value": x, "low": l, "high": h}`` (95%), None if
         the sample does not support it; with ``against`` also ``difference`` of the same form. The
-        intervals of ``R@K`` draw the queries' people only, not those of the gallery.
+        intervals of ``R@K`` resample only the people of the queries, not of the gallery.
     """
     measured = _measure(embeddings, labels, replicates, seed)
     report = {**measured.counts, "metrics": _entries(measured.values, measured.draws)}
@@ -148,7 +145,7 @@ def _minus(value: float | None, other: float | None) -> float | None:
 def _entries(
     values: dict[str, float | None], draws: dict[str, np.ndarray]
 ) -> dict[str, dict[str, float] | None]:
-    """Each value with its 95% percentile interval, where there are draws to take it from."""
+    """Each value with its 95% percentile interval, if there are draws."""
     entries: dict[str, dict[str, float] | None] = {}
     for name, value in values.items():
         entries[name] = None
@@ -169,11 +166,11 @@ def _bootstrap(
     replicates: int,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """Each figure when identities are drawn anew.
+    """Bootstrap values of each metric, resampling identities.
 
-    A stranger pair belongs to two people, and its weight is the product of theirs; to first
-    order that is ``w_a + w_b - 1``, which needs counts by person only, not by couple. For R@K only
-    the people who ask are drawn; the gallery they ask stays as it is.
+    The weight of a stranger pair is the product of its two people's weights. To first order that
+    is ``w_a + w_b - 1``, which needs counts per person only, not per pair of people. For R@K only
+    the people of the queries are resampled; the gallery is fixed.
     """
     rng = np.random.default_rng(seed)
     people = int(labels.max()) + 1
@@ -194,17 +191,17 @@ def _bootstrap(
     }
     readings = {"eer": equal_errors} | {f"fnmr@{fmr:g}": partial(_fnmrs, limit=fmr) for fmr in FMRS}
     for name, read in readings.items():
-        # The value is read off single scores, draws off bins: only how far these move counts.
+        # Values come from single scores, draws from bins, so use only the draws' deviation.
         if (value := values[name]) is not None:
             draws[name] = (value + read(*drawn) - read(*whole)).clip(0, 1)
     return draws
 
 
 def _knots(sample: Sample) -> np.ndarray:
-    """All values of a sample, or a choice of them that is fine wherever its scores lie.
+    """All values of a sample, or a selection that is dense where its scores are.
 
-    A quarter of a choice each: quantiles of the genuine and of the stranger pairs; equal factors
-    of the false-match rate, for its small values; equal steps of score, for the moments.
+    A quarter of the selection each: quantiles of the genuine and of the stranger scores; log-spaced
+    false-match rates, for small rates; equally spaced scores, for the moments.
     """
     values = sample.values
     if len(values) <= KNOTS:
@@ -221,7 +218,7 @@ def _knots(sample: Sample) -> np.ndarray:
 
 
 def _bin_means(sample: Sample, knots: np.ndarray) -> np.ndarray:
-    """Mean score of the pairs below the first knot, between each two, and above the last."""
+    """Mean score of the pairs below the first knot, between neighbours, and above the last."""
     places = np.searchsorted(knots, sample.values, side="right")
     pairs = sample.genuine + sample.impostor
     totals = np.bincount(places, pairs, minlength=len(knots) + 1)
@@ -235,7 +232,7 @@ def _reweighted(counts: PersonCounts, weights: np.ndarray) -> tuple[np.ndarray, 
 
 
 def rates(genuine: np.ndarray, impostor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """FMR and FNMR with the threshold at each value, and above all of them."""
+    """FMR and FNMR with the threshold at each value, and above the highest."""
     fmr = np.r_[impostor[::-1].cumsum()[::-1], 0] / max(impostor.sum(), 1e-300)
     fnmr = np.r_[0, genuine.cumsum()] / max(genuine.sum(), 1e-300)
     return fmr, fnmr
@@ -251,11 +248,11 @@ def _fnmrs(genuine: np.ndarray, impostor: np.ndarray, limit: float) -> np.ndarra
 
 
 def _best_threshold(scores: np.ndarray, same: np.ndarray) -> float:
-    """The middle of the widest-scoring gap with the most right answers."""
+    """The threshold with the most right answers, midway between two neighbouring scores."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     right = np.r_[0, np.cumsum(np.where(same[order], 1, -1))]
-    # A threshold between two equal scores does not exist.
+    # No threshold separates equal scores.
     possible = np.r_[True, ranked[1:] < ranked[:-1], True]
     best = int(np.argmax(np.where(possible, right, -len(scores) - 1)))
     if best == 0:

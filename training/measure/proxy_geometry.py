@@ -1,4 +1,4 @@
-"""Where embeddings lie relative to the proxies they were trained with."""
+"""Geometry of embeddings relative to the proxies they were trained with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def proxy_geometry(embeddings: Tensor, labels: Tensor, proxies: Tensor) -> dict[str, float]:
-    """Similarities to proxies, and how much of an embedding the proxies can see.
+    """Similarities to the proxies, and the share of the embeddings in the proxies' span.
 
     Args:
         embeddings: Unit vectors ``(N, D)``.

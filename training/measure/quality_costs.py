@@ -1,9 +1,9 @@
-"""What each quality measure costs, learnt from pairs of one person.
+"""Learn the cost of each quality measure from same-person pairs.
 
-The log-odds that a pair of one person is among the hardest of its collection are taken to be a sum
-of what each measure of each photo costs. Only the order of scores counts, so that nothing depends
-on a network's own scale. Every cost is piecewise linear and never falls as its measure gets worse:
-logistic regression on ramps between fixed knots, with weights of at least zero.
+The model: the log-odds that a same-person pair is among the hardest of its collection are the sum
+of the costs of all measures of both photos. Only the order of scores is used, so the scale of a
+network's scores does not matter. Each cost is piecewise linear and never falls as its measure gets
+worse: logistic regression on ramps between fixed knots, with nonnegative weights.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from scipy import optimize, special
 from training.measure.discards import DIRECTION
 
 HARD = 0.1
-"""The lowest tenth of a collection's same-person scores are its hard pairs."""
+"""Share of a collection's same-person pairs, those with the lowest scores, that count as hard."""
 
 RIDGE = 3.0
-"""Strength of the pull of all costs towards zero, in people."""
+"""Strength of the ridge penalty, in units of people."""
 
 Stretch = tuple[str, float, float]
 
@@ -34,21 +34,21 @@ KNOTS: dict[str, tuple[float, ...]] = {
     "outside": (0, 0.02, 0.05, 0.1, 0.2, 0.3),
     "confidence": (0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.9995, 0.9999),
 }
-"""Values between which a cost is a straight line; it is 0 beyond the good end."""
+"""Knots between which a cost is linear; the cost is 0 beyond the good end."""
 
 MIN_PEOPLE = 20
-"""A stretch between two knots is used only where so many people have a photo in it or past it."""
+"""Fewest people with a photo in or beyond a stretch between two knots for it to be used."""
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedPhotos:
-    """Embedded photos with what was measured of them.
+    """Embedded photos and their quality measures.
 
     Attributes:
         vectors: float32 ``(N, D)`` unit vectors.
         labels: ``(N,)``, equal for photos of one person.
         sources: ``(N,)``, equal for copies of one photo.
-        measures: ``(N,)`` values by name.
+        measures: Values ``(N,)`` by name.
     """
 
     vectors: np.ndarray
@@ -66,10 +66,10 @@ class _Pairs:
     """Same-person pairs of a collection.
 
     Attributes:
-        ramps: ``(K, R)`` of both photos, added.
-        hard: bool ``(K,)``.
+        ramps: ``(K, R)``, the sum of both photos' ramps.
+        hard: bool ``(K,)``, True for the hardest pairs.
         weight: ``(K,)``, adding up to 1 for each person.
-        people: ``(R,)`` people with a photo in each stretch or past it.
+        people: ``(R,)``, number of people with a photo in or beyond each stretch.
     """
 
     ramps: np.ndarray
@@ -82,8 +82,7 @@ def fit_costs(*collections: JudgedPhotos) -> dict[str, list[tuple[float, float]]
     """Costs by measure as points ``(value, cost)``, values ascending.
 
     Args:
-        collections: Each has its own hardest pairs and its own intercept; every person counts
-            once.
+        collections: Each has its own hard pairs and intercept; every person has the same weight.
     """
     stretches = [
         (name, low, high) for name, knots in KNOTS.items() for low, high in pairwise(knots)
@@ -104,7 +103,7 @@ def fit_costs(*collections: JudgedPhotos) -> dict[str, list[tuple[float, float]]
 
 
 def _points(name: str, costs: list[float]) -> list[tuple[float, float]]:
-    """Ramps added up from the good end on."""
+    """Cumulative costs from the good end on, as points ``(value, cost)``."""
     if DIRECTION[name] > 0:
         totals = np.r_[np.cumsum(costs[::-1])[::-1], 0.0]
     else:
@@ -116,7 +115,7 @@ def _points(name: str, costs: list[float]) -> list[tuple[float, float]]:
 
 
 def _ramps(measures: Mapping[str, np.ndarray], stretches: Sequence[Stretch]) -> np.ndarray:
-    """``(N, R)``: 0 at a stretch's good end and before, 1 at its bad end and past it."""
+    """``(N, R)``: rises from 0 at a stretch's good end to 1 at its bad end, constant outside."""
     columns = []
     for name, low, high in stretches:
         share = np.clip((np.asarray(measures[name], float) - low) / (high - low), 0, 1)
@@ -127,7 +126,7 @@ def _ramps(measures: Mapping[str, np.ndarray], stretches: Sequence[Stretch]) -> 
 def _likelihood(
     weights: np.ndarray, pairs: Sequence[_Pairs], used: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Penalised negative log-likelihood and its slope; the last weights are intercepts."""
+    """Penalised negative log-likelihood and its gradient; the last weights are intercepts."""
     costs = weights[: len(used)]
     value, slope = RIDGE * float(costs @ costs) / 2, np.zeros_like(weights)
     slope[: len(used)] = RIDGE * costs
@@ -165,5 +164,5 @@ def _same_person_pairs(photos: JudgedPhotos, stretches: Sequence[Stretch]) -> _P
 def cost(
     costs: Mapping[str, Sequence[tuple[float, float]]], measures: Mapping[str, np.ndarray]
 ) -> np.ndarray:
-    """``(N,)`` what all measures of each photo cost together."""
+    """Total cost of each photo, ``(N,)``."""
     return sum(np.interp(measures[name], *np.array(points).T) for name, points in costs.items())

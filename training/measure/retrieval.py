@@ -1,4 +1,4 @@
-"""Exact nearest-neighbour retrieval: is one of the K nearest of the query's class?"""
+"""Recall at K by exact nearest-neighbour search."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ QUERY_CHUNK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Recall:
-    """Retrieval among the others: does one of the K nearest have the query's label?
+    """Whether one of each query's K nearest others has the query's label.
 
     Attributes:
-        ks: The ranks.
-        hits: bool ``(Q, len(ks))``, per query.
+        ks: The values of K.
+        hits: bool ``(Q, len(ks))``.
         queries: Rows that have another picture of their class, int64 ``(Q,)``.
         neighbours: int64 ``(N, max(ks))``, nearest first, never the row itself.
     """
@@ -35,12 +35,12 @@ class Recall:
 
 
 def recall(embeddings: np.ndarray, labels: np.ndarray, ks: tuple[int, ...] = KS) -> Recall:
-    """Exact R@K by cosine, in chunks of queries, each query left out of its own gallery.
+    """Exact R@K by cosine similarity; each query is left out of its own gallery.
 
     Args:
         embeddings: float32 ``(N, D)`` unit vectors.
         labels: ``(N,)``.
-        ks: Ranks.
+        ks: Values of K.
     """
     vectors = np.ascontiguousarray(embeddings, np.float32)
     index = faiss.IndexFlatIP(vectors.shape[1])
@@ -50,8 +50,8 @@ def recall(embeddings: np.ndarray, labels: np.ndarray, ks: tuple[int, ...] = KS)
     for start in range(0, len(vectors), QUERY_CHUNK):
         _, found = index.search(vectors[start : start + QUERY_CHUNK], most + 1)
         rows = np.arange(start, start + len(found))[:, None]
-        # Of several identical vectors another may come first: drop the row itself wherever it
-        # is, and the last one where it is not.
+        # With identical vectors the row itself may not come first, or may be missing: drop it
+        # wherever it is, or else the last neighbour.
         other = found != rows
         other[other.all(1), -1] = False
         neighbours[start : start + len(found)] = found[other].reshape(len(found), most)

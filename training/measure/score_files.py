@@ -1,8 +1,7 @@
-"""Score files of other tools: plain text, one pair a line, higher meaning more alike.
+"""Score files of other tools: plain text, one pair per line, higher scores for more alike.
 
-``pyeer`` keeps same-person and stranger scores in two files, the score in the last column.
-``bob`` keeps both in one file of two columns, 1 or -1 for same person or strangers, and the
-score.
+``pyeer`` has same-person and stranger scores in two files, with the score in the last column.
+``bob`` has both in one file with two columns: 1 (same person) or -1 (strangers), and the score.
 """
 
 from __future__ import annotations

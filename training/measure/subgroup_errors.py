@@ -1,4 +1,4 @@
-"""Where a model errs more: by what is measured of the photos, and by groups of people."""
+"""Error rates by quality measure and by group of people."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ UTKFACE_AGES = ((0, 12), (13, 25), (26, 45), (46, 65), (66, 120))
 
 @dataclass(frozen=True)
 class SliceRates:
-    """Error rates of some of the pairs at one threshold.
+    """Error rates of a subset of pairs at one threshold.
 
     Attributes:
-        name: Which pairs.
+        name: Name of the subset.
         fmr: False-match rate, or None without stranger pairs.
         fnmr: False non-match rate, or None without same-person pairs.
     """
@@ -48,8 +48,8 @@ class Strangers:
     """False matches between strangers, by group.
 
     Attributes:
-        rates: By what the groups were made, such as ``race``: each group and each two groups.
-        cut_off: Share of the photos that the quality check would call cut off.
+        rates: By attribute, such as ``race``: rates within each group and across two groups.
+        cut_off: Share of the photos that the quality check calls cut off.
     """
 
     rates: dict[str, tuple[SliceRates, ...]]
@@ -72,10 +72,10 @@ def by_measure(
         vectors: Unit vectors ``(N, D)``.
         labels: ``(N,)``, equal for photos of one person.
         values: The measure of each photo, ``(N,)``.
-        edges: Bounds of the bins, ascending.
-        threshold: Score from which on a pair counts as one person.
-        meeting: Which photos meet strangers, ``(N,)``; without, all of them.
-        high_is_bad: Which end of the measure is the worse.
+        edges: Bin edges, ascending.
+        threshold: Lowest score of a match.
+        meeting: Photos to compare with strangers, ``(N,)``; all if None.
+        high_is_bad: True if high values of the measure are worse.
     """
     classes = np.searchsorted(edges[1:-1], values, side="right")
     numbers = np.arange(len(edges) - 1)
@@ -87,16 +87,16 @@ def by_measure(
 def strangers_by_group(
     root: Path, embedder: Embedder, threshold: float, *, spared: float = 1.0, cache: Path
 ) -> Strangers:
-    """False-match rates inside and across UTKFace's groups at one threshold.
+    """False-match rates within and across UTKFace's groups at one threshold.
 
-    UTKFace names no people; two photos count as two people. Where the same person was collected
-    twice, that shows as a false match, so the rates err on the high side.
+    UTKFace has no identities, so every photo counts as a different person. Two photos of the same
+    person count as a false match, so the rates are upper estimates.
 
     Args:
         root: Photos named ``age_gender_race_date``.
         embedder: The model.
-        threshold: Score from which on a pair counts as one person.
-        spared: The share that training left out; only these faces are taken.
+        threshold: Lowest score of a match.
+        spared: Share of faces that training left out; only these are used.
         cache: Folder for crops.
     """
     facts = utkface_facts(root, spared)
@@ -118,12 +118,12 @@ def strangers_by_group(
 def strangers_by_folder(
     root: Path, embedder: Embedder, threshold: float, *, cache: Path
 ) -> Strangers:
-    """False-match rates inside groups whose photos lie in a folder each.
+    """False-match rates within groups, one folder per group.
 
     Args:
-        root: The folders; each photo counts as another person.
+        root: Parent of the folders; each photo counts as a different person.
         embedder: The model.
-        threshold: Score from which on a pair counts as one person.
+        threshold: Lowest score of a match.
         cache: Folder for crops.
     """
     paths, labels, names = by_folder(root, SUFFIXES)
@@ -135,19 +135,19 @@ def strangers_by_folder(
 
 
 def false_match_rate(vectors: np.ndarray, threshold: float) -> Rate:
-    """How often strangers reach a threshold; unit vectors ``(N, D)``, each of another person."""
+    """FMR at a threshold; unit vectors ``(N, D)``, each of a different person."""
     (found,) = _across(vectors, np.zeros(len(vectors), int), ("all",), threshold)
     assert found.fmr is not None
     return found.fmr
 
 
 def utkface_facts(root: Path, spared: float = 1.0) -> dict[Path, list[int]]:
-    """Age, gender and race of each photo, of the share that training left out."""
+    """Age, gender and race of each photo in the share that training left out."""
     root = Path(os.path.abspath(root))
     facts = {
         path: [int(value) for value in parts[:3]]
         for path in sorted(root.rglob("*.jpg"))
-        # A few files lack their gender or race; they belong to no group.
+        # A few file names lack gender or race; skip them.
         if len(parts := path.name.split("_")) > 3
         and all(map(str.isdigit, parts[:3]))
         and held_out(f"{root.name}/{path.relative_to(root)}", spared)
@@ -165,7 +165,7 @@ def _drawn_rates(
     threshold: float,
     cache: Path,
 ) -> tuple[tuple[SliceRates, ...], np.ndarray]:
-    """Rates of some photos of each group, and which of these are cut off."""
+    """Rates on a random sample of each group, and whether each photo is cut off."""
     drawn = _draw(codes, len(names))
     crops = crop_photos([paths[row] for row in drawn], cache=cache)
     kept = np.flatnonzero(crops.found)
@@ -186,7 +186,7 @@ def _draw(codes: np.ndarray, groups: int) -> np.ndarray:
 def _across(
     vectors: np.ndarray, codes: np.ndarray, names: Sequence[str], threshold: float
 ) -> tuple[SliceRates, ...]:
-    """Rates inside each group and across each two; every photo counts as its own person."""
+    """Rates within each group and across two groups; every photo counts as a different person."""
     first, second = np.triu_indices(len(names))
     table = np.zeros((len(names), len(names)), int)
     table[first, second] = table[second, first] = np.arange(len(first))
@@ -207,7 +207,7 @@ def _rates(
     meeting: np.ndarray | None = None,
 ) -> tuple[SliceRates, ...]:
     collection = Collection.of(vectors, labels, np.zeros(len(labels), np.int64), meeting)
-    # Where errors are few, an interval rests on what the pairs are worth at lower scores.
+    # If errors are few, the interval uses the effective number of pairs at lower scores.
     places = np.unique(to_grid(np.r_[np.linspace(-1, 1, KNOTS), threshold]))
     at = int(np.searchsorted(places, to_grid(np.array([threshold]))[0]))
     counts = count_people(collection, from_grid(places), classes[collection.order], table)
