@@ -1,4 +1,4 @@
-"""The page: Gradio tabs over the service, one file a tab, no logic beyond showing."""
+"""The page: Gradio tabs that call the service, one file per tab, with display logic only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Files to take home once: an address nobody can guess, good for one download or ten minutes, and
-for whoever made the file alone."""
+"""One-time downloads: a random URL, valid for one download or ten minutes, and only for the user
+who created the file."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PREFIX = "/page/download/"
 
 
 class Downloads:
-    """Files waiting to be fetched, each in a folder of its own behind a random address.
+    """Files waiting for download, each in its own folder behind a random URL.
 
     Args:
-        folder: Where the files wait; only this user may be able to enter it.
-        seconds: How long a file waits; then it is deleted, fetched or not.
+        folder: Where the files are stored; only this system user may have access.
+        seconds: Lifetime of a file; then it is deleted, downloaded or not.
     """
 
     def __init__(self, folder: Path, *, seconds: float = LIFETIME_SECONDS) -> None:
@@ -44,15 +44,15 @@ class Downloads:
         self.router.add_api_route(PREFIX + "{token}", self._fetch, methods=["GET"])
 
     def offer(self, name: str, write: Callable[[Path], T], owner: str | None) -> tuple[str, int, T]:
-        """Let ``write`` make a file called ``name`` and offer it.
+        """Create a file with ``write`` and offer it for download.
 
         Args:
             name: The file's name.
-            write: Makes it.
-            owner: The page's user who may fetch it (``gr.Request.username``).
+            write: Writes the file at the given path.
+            owner: The page's user who may download it (``gr.Request.username``).
 
         Returns:
-            The file's address, its size in bytes, and what ``write`` returned.
+            The file's URL, its size in bytes, and the return value of ``write``.
         """
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         try:
@@ -76,7 +76,7 @@ class Downloads:
             if token in self._fetched or caller.principal is None or caller.user != owner:
                 file = None
             elif file is not None:
-                # The offer stays known: a download broken off is swept like an unused one.
+                # Keep the entry, so that the file of an aborted download is deleted later too.
                 self._fetched.add(token)
         if file is None:
             return plain_answer(404, "gone", "This download was used or has expired. Export again.")
@@ -88,7 +88,7 @@ class Downloads:
         )
 
     def _sweep(self) -> None:
-        """Delete what nobody fetched in time, until nothing waits any more."""
+        """Delete expired files, until none are left."""
         while True:
             now = time.monotonic()
             with self._lock:

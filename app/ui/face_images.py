@@ -1,4 +1,4 @@
-"""Faces of the gallery at addresses of their own, for whoever is logged in and may read."""
+"""Serve the gallery's face images by URL, to callers with the scope ``read``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PREFIX = "/page/face/"
 
 
 def address(person_id: str) -> str:
-    """Where a person's face is; the browser fetches it when it comes into sight."""
+    """Return the URL of a person's face; the browser loads it when it scrolls into view."""
     return PREFIX + quote(person_id, safe="")
 
 
 class FaceImages:
-    """The route that serves them.
+    """The route that serves face images.
 
     Args:
-        service: Has the faces.
+        service: Reads the images.
     """
 
     def __init__(self, service: FaceService) -> None:

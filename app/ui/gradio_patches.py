@@ -1,7 +1,7 @@
-"""All that relies on Gradio's insides: its routes, its sessions, its logins, its downloads.
+"""All code that depends on Gradio's internals: routes, sessions, logins and downloads.
 
-Gradio would fetch and keep what people give it, and answer more requests than the page sends;
-this program does not.
+By default, Gradio downloads URLs, keeps user input and exposes routes that the page does not need.
+These patches turn that off.
 """
 
 from __future__ import annotations
@@ -31,56 +31,56 @@ from app.web.limits import TooManyRequests
 
 
 async def refuse(url: str, cache_dir: str) -> NoReturn:
-    """Stands where Gradio would download."""
+    """Replaces Gradio's download function."""
     raise gr.Error("Addresses are not read. Choose the file itself.")
 
 
 def stay_offline() -> None:
-    """From now on no component fetches a file, whoever asks for it."""
-    # Every way to a download in Gradio, at once or later, ends in this one function.
+    """Stop all components from downloading files."""
+    # Every download in Gradio goes through this function.
     processing_utils.async_ssrf_protected_download = refuse
 
 
 def _let_go(state: SessionState, key: int, value: Any) -> None:
-    """Stands where Gradio would keep the value of a component."""
+    """Replaces the method with which Gradio stores a component's value."""
 
 
 def keep_nothing() -> None:
-    """From now on no session keeps what its events take in and give back, photos among it."""
-    # Gradio keeps these values for its links to a page as it stands, which are closed here.
+    """Stop sessions from storing the inputs and outputs of events, which include photos."""
+    # Gradio stores them for links that share a page's current state; those are disabled here.
     SessionState._update_value_in_config = _let_go
 
 
 def never(name: str, secret: str) -> bool:
-    """Stands where Gradio would check a login; :mod:`app.ui.login` does."""
+    """Replaces Gradio's login check; :mod:`app.ui.login` checks logins instead."""
     return False
 
 
 GRADIO = "/gradio_api"
 LOADED = ("assets", "static", "svelte", "theme.css", "favicon.ico", "manifest.json", "robots.txt")
-"""The page's own files by their first folder; whoever wants to log in needs them."""
+"""The page's static files, by first path segment; served without a login."""
 
 ASKED = ("/config", f"{GRADIO}/info", f"{GRADIO}/queue/data",
          f"{GRADIO}/startup-events", f"{GRADIO}/upload_progress")  # fmt: skip
 HEARTBEAT = f"{GRADIO}/heartbeat/"
 SENT_TO = (f"{GRADIO}/queue/join", f"{GRADIO}/cancel", f"{GRADIO}/reset", f"{GRADIO}/upload")
 RUN = f"{GRADIO}/run/"
-"""What the page asks for and where it sends anything. Gradio has many more routes: one hands out
-the login's token, one serves files, one hands what it is sent to ffmpeg. All are closed."""
+"""The only Gradio routes that the page uses. All others are closed, such as the ones that return
+the login token, serve files, or pass uploads to ffmpeg."""
 
 STREAMS_PER_CALLER = 24
-"""Most connections of one login, or one address, that stay open: two for every open page."""
+"""Most long-lived connections per login or address; each open page has two."""
 
 MAX_SESSIONS = 10_000
-"""Most sessions whose owners are known; the longest unused are forgotten first."""
+"""Most sessions whose owner is remembered; the least recently used are dropped first."""
 
 
 class PageMount(Mount):
-    """The page takes every path that nothing else takes, except the API's: they have errors of
-    their own for an unknown path or a wrong method.
+    """Mounts the page on every path that no other route takes, except below /v1.
 
-    Only what the page itself uses is answered, files are taken in from admins alone, and a
-    session is its first user's: its id travels in addresses, which others may see.
+    The API has its own errors for unknown paths and methods. Only routes that the page uses are
+    served, and only admins may upload files. A session belongs to its first user, because its id
+    is part of URLs, which others may see.
     """
 
     def __init__(self, path: str, app: ASGIApp, state: AppState) -> None:
@@ -97,7 +97,7 @@ class PageMount(Mount):
         return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The first key may have been made, or a key been revoked, since the last request.
+        # Since the last request, the first key may have been created, or a key revoked.
         self.app.auth = never if self.keys.required else None
         self.logins.drop_revoked(self.keys)
         caller: Caller = scope["caller"]
@@ -133,8 +133,10 @@ class PageMount(Mount):
         return receive
 
     def _claim(self, caller: Caller, session: str) -> None:
-        """Raises:
-        NotAllowed: The session is another login's.
+        """Assign a session to the caller if it has no owner yet.
+
+        Raises:
+            NotAllowed: The session belongs to another login.
         """
         if caller.user is None or not session:
             return
@@ -147,10 +149,10 @@ class PageMount(Mount):
 
     @contextmanager
     def _stream(self, caller: Caller, place: str) -> Iterator[None]:
-        """Count a connection that stays open.
+        """Count a long-lived connection while it is open.
 
         Raises:
-            TooManyRequests: The caller has too many.
+            TooManyRequests: The caller has too many of them.
         """
         if not place.startswith(HEARTBEAT) and place != f"{GRADIO}/queue/data":
             yield

@@ -1,4 +1,4 @@
-"""The head of the page: what it promises, who is logged in, and what is missing."""
+"""The page's header: title, login and warnings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model.errors import FaceError
 CALIBRATE = "python -m training calibrate --bundle {bundle} --data PHOTOS"
 
 NOBODY = Principal("", "read")
-"""Before it is known who looks at the page."""
+"""Placeholder until the user is known."""
 
 _LOGOUT = """
 element.addEventListener("click", async (event) => {
@@ -26,7 +26,7 @@ element.addEventListener("click", async (event) => {
 
 
 class Header:
-    """Title, promise, log-out where there is a login, and a warning without a calibration."""
+    """Title, tagline, a log-out button if there is a login, and a warning without calibration."""
 
     def __init__(self, page: gr.Blocks, service: FaceService, settings: Settings) -> None:
         self.service, self.settings = service, settings
@@ -36,7 +36,7 @@ class Header:
         page.load(self.show, None, self.part, show_progress="hidden", **QUIET)
 
     def markup(self, who: Principal, user: str | None = None) -> str:
-        """The head for whoever looks at it; its scope decides which tabs are shown."""
+        """Render the header for a principal, whose scope decides which tabs are shown."""
         kept = "face vectors" + (" and thumbnails" if self.settings.keep_thumbnails else "")
         return markup.render(
             "head.html",
@@ -48,7 +48,7 @@ class Header:
         )
 
     def show(self, request: gr.Request) -> str:
-        """The page was opened."""
+        """Handle the opening of the page."""
         try:
             who = acting(self.service, request).principal
         except FaceError:

@@ -1,4 +1,4 @@
-"""The page's login: takes a key's name and the key, and keeps who was let in by a cookie."""
+"""The page's login: checks a key's name and the key, and sets a session cookie."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACES = ("/login", "/login/")
 
 
 def form() -> HTMLResponse:
-    """What stands in the place of the page for whoever is not logged in."""
+    """Return the login form, shown instead of the page to users who are not logged in."""
     style = Markup((theme.STATIC / "login.css").read_text(encoding="utf-8"))
     return HTMLResponse(
         markup.render("login.html", title=theme.TITLE, style=style),
@@ -28,9 +28,9 @@ def form() -> HTMLResponse:
 
 
 def router(state: AppState) -> APIRouter:
-    """Login and logout, in place of Gradio's own.
+    """Return the routes for login and logout, which replace Gradio's.
 
-    Its cookies go along with requests of other sites' pages; this one's do not.
+    Browsers send Gradio's cookies with requests from other sites; this cookie is same-site only.
     """
     routes = APIRouter(include_in_schema=False)
     for place in PLACES:
@@ -41,7 +41,7 @@ def router(state: AppState) -> APIRouter:
 
 def _logout(state: AppState) -> Callable[[Request], Response]:
     def logout(request: Request) -> Response:
-        # Not by GET, as Gradio has it: a picture on another page could log someone out.
+        # Not GET, as in Gradio: an image tag on another site could log a user out.
         state.logins.pop(request.cookies.get(state.logins.cookie, ""), None)
         answer = JSONResponse({"success": True})
         answer.delete_cookie(state.logins.cookie)
@@ -59,7 +59,7 @@ def _login(state: AppState) -> Callable[..., Awaitable[Response]]:
         caller: Caller = request.scope["caller"]
         user = state.service.keys.login(username.strip(), password)
         if user is None:
-            # Wrong ones alone are counted: nobody's guesses keep someone with a key out.
+            # Count only failed logins, so that guessing never locks out a user with a valid key.
             state.failures.check(caller.address)
             return JSONResponse({"detail": WRONG}, 400)
         answer = JSONResponse({"success": True})

@@ -1,4 +1,4 @@
-"""Ways from one tab to another: from a face to a person, from a person to the enroll form."""
+"""Navigation between tabs: from a face to a person, from a person to the enroll form."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ TABS = ("verify", "enroll", "search", "gallery", "model")
 
 @dataclass(frozen=True, eq=False)
 class Navigation:
-    """Follows the buttons that lead from one tab to another.
+    """Handles the buttons that lead from one tab to another.
 
     Attributes:
-        service: Answers everything.
+        service: Runs the use-cases.
         settings: Limits on photos.
         tabs: The tabs of the page.
-        enroll: Where a face or photos for a person go.
-        search: Where faces come from.
-        gallery: Where a person is opened.
+        enroll: Receives a face, or a person to add photos to.
+        search: Provides faces.
+        gallery: Shows a person.
     """
 
     service: FaceService
@@ -41,7 +41,7 @@ class Navigation:
     gallery: GalleryTab
 
     def bind(self, page: gr.Blocks) -> None:
-        """Listen to the tabs, and to the address the page was opened with."""
+        """Attach the event handlers of the tabs and of the page's URL."""
         outputs = [self.tabs, *self.enroll.form, *self.gallery.outputs]
         quiet = {"show_progress": "hidden", **QUIET}
         self.search.result.act(self.follow, self.search.photo, outputs, **quiet)
@@ -50,13 +50,13 @@ class Navigation:
         page.load(self.arrive, None, self.tabs, **quiet)
 
     def arrive(self, request: gr.Request) -> Any:
-        """The page was opened: ``/?tab=search`` and ``/?person=ID`` lead to their tab."""
+        """Handle the opening of the page: ``/?tab=search`` and ``/?person=ID`` select a tab."""
         asked = dict(request.query_params or {})
         place = "gallery" if "person" in asked else asked.get("tab", "verify")
         return gr.update(selected=place if place in TABS else "verify")
 
     def follow(self, value: str, event: gr.EventData, request: gr.Request) -> dict[Any, Any]:
-        """A button in a result: open a person, or take a face to the Enroll tab."""
+        """Handle a button in a result: open a person, or take a face to the Enroll tab."""
         asked = told(event)
         try:
             mine = acting(self.service, request)

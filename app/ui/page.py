@@ -1,4 +1,4 @@
-"""The page as a whole: its tabs, and how it is put into the web app."""
+"""Build the page from its tabs and mount it in the web app."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from app.web.dependencies import AppState
 def build(
     service: FaceService, settings: Settings, downloads: Downloads | None = None
 ) -> gr.Blocks:
-    """The page.
+    """Build the page.
 
     Args:
-        service: Answers everything.
+        service: Runs the use-cases.
         settings: Limits and defaults.
-        downloads: Where exports and reports are offered; its router must be in the web app.
+        downloads: Offers exports and reports; the web app must include its router.
     """
     stay_offline()
     keep_nothing()
@@ -42,10 +42,10 @@ def build(
         title=theme.TITLE, analytics_enabled=False, delete_cache=(60, 600), fill_width=False
     ) as page:
         _tabs(page, service, settings, downloads)
-        # Comes with the first events Gradio hands out: from now on a click is heard.
+        # Runs with Gradio's first events, and marks the page as ready for clicks.
         page.load(fn=None, js="() => { document.body.dataset.ready = 'yes'; }")
-    # Only once this is set does Gradio check that a file it is told of was uploaded, and mounting
-    # does not set it: any path on the server would be taken for an upload.
+    # Mounting does not set this. Without it, Gradio does not check that a file was uploaded, and
+    # accepts any path on the server.
     page.has_launched = True
     page.queue(
         default_concurrency_limit=settings.workers, max_size=settings.queue or 1, api_open=False
@@ -56,7 +56,7 @@ def build(
 def _tabs(
     page: gr.Blocks, service: FaceService, settings: Settings, downloads: Downloads
 ) -> None:  # fmt: skip
-    """The head of the page and its tabs, each an object of its own."""
+    """Add the header and the tabs, each an object of its own."""
     Header(page, service, settings)
     with gr.Tabs() as tabs:
         with gr.Tab("Verify", id="verify"):
@@ -73,9 +73,9 @@ def _tabs(
 
 
 def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/") -> FastAPI:
-    """Put the page into a web app, after all its other routes.
+    """Mount the page in a web app, after all other routes.
 
-    Where keys are set up, the page asks for one: the key's name as user, the key as password.
+    If keys are required, the page asks for a login: the key's name as user, the key as password.
     """
     downloads = Downloads(private_folder.FOLDER)
     app.include_router(downloads.router)

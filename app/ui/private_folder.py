@@ -1,4 +1,4 @@
-"""What must be decided before Gradio is imported: a private folder for its files, no telemetry."""
+"""Setup that must run before Gradio is imported: a private temporary folder, and no telemetry."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LOCK = "in-use"
 
 
 def _claim(folder: Path) -> int | None:
-    """Lock the folder until this process ends; None when it is another's, or swept away meanwhile.
+    """Lock the folder until this process ends; None if another process holds or deleted it.
 
     Raises:
-        OSError: This file system has no locks.
+        OSError: The file system does not support locks.
     """
     held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -32,16 +32,16 @@ def _claim(folder: Path) -> int | None:
         os.close(held)
         raise
     if not os.fstat(held).st_nlink:
-        # Between opening and locking another server had the lock, and deleted what it locked.
+        # Between our open and lock, another server locked the file and deleted it.
         os.close(held)
         return None
     return held
 
 
 def sweep(place: Path) -> list[Path]:
-    """Delete the private folders in ``place`` that servers of this user left when they were killed.
+    """Delete the private folders in ``place`` that killed servers of this user left behind.
 
-    A folder whose server is alive is locked, by whatever number its process has.
+    A running server holds a lock on its folder. Process ids are not used, since they are reused.
     """
     swept = []
     for folder in place.glob(PREFIX + "*"):
@@ -49,7 +49,7 @@ def sweep(place: Path) -> list[Path]:
             status = folder.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
                 continue
-            # One without a lock file is being made at this moment, or was made by another program.
+            # A folder without a lock file is just being created, or belongs to another program.
             if not (folder / LOCK).exists():
                 continue
             held = _claim(folder)
@@ -63,16 +63,16 @@ def sweep(place: Path) -> list[Path]:
 def _make() -> Path:
     made = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
-        # A server that starts at the same moment may sweep it away before it is locked.
+        # A server that starts at the same time may delete the folder before it is locked.
         return made if _claim(made) is not None else _make()
     except OSError:
-        # Without locks nobody can tell the living from the dead, and nothing is swept.
+        # Without locks, folders in use cannot be told from stale ones, so none are deleted.
         return made
 
 
 sweep(Path(tempfile.gettempdir()))
 FOLDER = _make()
-"""Where uploads pass through; only this user can enter it."""
+"""Temporary folder for uploads; only this system user has access."""
 
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
@@ -84,7 +84,7 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """The folder while the page is served; gone afterwards, also when a signal ends the server."""
+    """Provide the folder while the page is served; delete it afterwards, also after a signal."""
     FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(OSError):
         _claim(FOLDER)
@@ -95,7 +95,7 @@ def folder() -> Iterator[Path]:
 
 
 def discard(path: str | None) -> None:
-    """Delete an uploaded file, if there is one; nothing outside the folder is ever touched."""
+    """Delete an uploaded file, if there is one; never deletes anything outside the folder."""
     if path is not None and Path(path).resolve().is_relative_to(FOLDER.resolve()):
         with contextlib.suppress(OSError):
             Path(path).unlink()

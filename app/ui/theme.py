@@ -1,4 +1,4 @@
-"""Colours, fonts and head of the page: everything comes from this machine."""
+"""The page's colours, fonts and HTML head; nothing is loaded from other servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCRIPT = (STATIC / "stream.js").read_text(encoding="utf-8")
 _SANS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica Neue", "sans-serif"]
 _MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
 
-# In the head, because Gradio rewrites the selectors of style sheets given as such.
+# In the HTML head, because Gradio rewrites the selectors in its ``css`` argument.
 HEAD = (
     '<meta name="color-scheme" content="light dark">'
     f"<style>{_STYLE}</style><script>{_SCRIPT}</script>"
@@ -22,7 +22,7 @@ HEAD = (
 
 
 def theme() -> gr.themes.Base:
-    """Gradio's plain theme in the page's colours, with the system's own fonts."""
+    """Return Gradio's base theme with the page's colours and system fonts."""
     return gr.themes.Base(
         primary_hue=gr.themes.colors.indigo,
         neutral_hue=gr.themes.colors.slate,

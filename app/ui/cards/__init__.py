@@ -1,1 +1,1 @@
-"""Results as HTML; what came from outside is escaped here and nowhere else."""
+"""Results as HTML; all untrusted text is escaped here and nowhere else."""

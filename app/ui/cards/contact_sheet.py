@@ -1,4 +1,4 @@
-"""Photos sorted by person as one HTML file: every face, group by group."""
+"""A contact sheet of clustered photos: one HTML file with every face, group by group."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from app.usecases.many import Clustered
 
 
 def contact_sheet(found: Clustered) -> str:
-    """The contact sheet, complete in itself."""
+    """Render the contact sheet as a self-contained HTML page."""
     style = Markup(STYLE.read_text(encoding="utf-8"))
     return str(render("contact_sheet.html", found=found, style=style))

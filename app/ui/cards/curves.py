@@ -1,4 +1,4 @@
-"""A calibration -> the two curves the page draws."""
+"""Turn a calibration into the two curves that the page draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KERNEL = np.array([1, 4, 6, 4, 1]) / 16
 
 
 def curves_of(calibration: Calibration) -> Curves:
-    """Densities from the calibration's stored pair counts, smoothed over five bins."""
+    """Compute densities from the calibration's stored pair counts, smoothed over five bins."""
     histograms, summary = calibration.histograms, calibration.summary
     edges = np.asarray(histograms.edges, float)
     widths = np.diff(edges)

@@ -1,4 +1,4 @@
-"""Enrollments as HTML: what became of each photo, and the decisions that are left to a person."""
+"""Enrollments as HTML: the result of each photo, and the decisions left to the user."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ STATUS_WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What is left to decide about one refused photo.
+    """An open decision about one refused photo.
 
     Attributes:
         photo: The photo's hash.
         result: Why it was refused.
-        other: Name of the person it conflicts with, or of the record it does not fit.
+        other: Name of the person it conflicts with, or whose other photos it does not match.
         other_id: That person's id.
-        other_face: JPEG of that person's face, if one is kept.
-        likeness: How alike the two are, in words.
-        drawing: The photo with clickable faces, where one must be chosen.
-        sure: Whether it is asked for the second time.
+        other_face: JPEG of that person's face, if thumbnails are kept.
+        likeness: How similar the two are, in words.
+        drawing: The photo with clickable faces, if one must be chosen.
+        sure: Whether the question is asked a second time, as a confirmation.
     """
 
     photo: str
@@ -51,16 +51,16 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """An enrollment as it stands.
+    """The current state of an enrollment, for display.
 
     Attributes:
         name: The person's name.
-        results: Results of the photos done.
-        total: Photos given.
-        decisions: What is left to decide.
-        person_id: Who got the photos, once one was stored.
-        note: What became of the person, a sentence.
-        stopped: Whether the rest was called off.
+        results: Results of the photos processed so far.
+        total: Number of photos given.
+        decisions: Open decisions.
+        person_id: The person who got the photos, once one is stored.
+        note: A sentence on whether the person is new.
+        stopped: Whether the user stopped before all photos were processed.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def enrollment_card(outcome: Outcome) -> Markup:
-    """What became of each photo so far, and what is left to decide."""
+    """Render the results so far and the open decisions."""
     undecided = {id(each.result) for each in outcome.decisions}
     return render(
         "enrollment.html",

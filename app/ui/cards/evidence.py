@@ -1,4 +1,4 @@
-"""Which regions of two faces carry their similarity, as pictures and in words."""
+"""Occlusion maps as images and in words: which regions of two faces carry their similarity."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from model import wording
 
 BANDS = (("the forehead", 0, 38), ("the eyes", 38, 62), ("the nose and cheeks", 62, 82),
          ("the mouth and chin", 82, 112))  # fmt: skip
-"""Rows of the aligned crop, in which eyes and mouth always lie at the same height."""
+"""Row ranges of the aligned crop, in which eyes and mouth are always at the same height."""
 
 _FOR = np.array([235, 105, 20], np.float32)
 _AGAINST = np.array([40, 110, 230], np.float32)
 
 
 def card(crop_a: np.ndarray, crop_b: np.ndarray, evidence: Evidence) -> Markup:
-    """Both crops with their occlusion maps.
+    """Render both crops with their occlusion maps.
 
     Args:
-        crop_a: uint8 ``(112, 112, 3)``.
+        crop_a: uint8 ``(112, 112, 3)`` crop of the first photo.
         crop_b: The same of the second photo.
-        evidence: How far the score falls when each region is covered.
+        evidence: Drop of the score when each region is covered.
     """
     top = max(float(np.abs(each).max()) for each in (evidence.map_a, evidence.map_b)) or 1.0
     figures = [
@@ -38,7 +38,7 @@ def card(crop_a: np.ndarray, crop_b: np.ndarray, evidence: Evidence) -> Markup:
 
 
 def describe(drops: np.ndarray) -> str:
-    """The two bands that matter most, in words."""
+    """Name the two bands that matter most."""
     falls = np.clip(drops, 0, None)
     total = float(falls.sum())
     if total <= 0:

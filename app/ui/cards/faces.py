@@ -1,4 +1,4 @@
-"""A photo with its faces in boxes that can be clicked, names and numbers on them."""
+"""A photo with its faces in clickable boxes, labelled with names or numbers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from app.usecases.results import DetectedFace, Photo
 from model import wording
 
 TAG = 0.042
-"""Height of a label, as a share of the picture's longer side."""
+"""Height of a label, as a fraction of the image's longer side."""
 
 LETTER = 0.56
-"""Width of a letter, as a share of its height."""
+"""Width of a letter, as a fraction of its height."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """One face in the drawing, in pixels of the photo and within it.
+    """The box of one face, in pixels, clipped to the photo.
 
     Attributes:
         number: The face's number.
-        label: What stands on the box.
+        label: The text on the box.
         title: The same in words, for screen readers.
-        look: ``sure``, or ``doubt`` for a face in the background or a find that may be none.
-        left: Of the box; so ``top``, ``width`` and ``height``.
-        tag_left: Of the label; so ``tag_top`` and ``tag_width``.
+        look: ``sure``, or ``doubt`` for a face in the background or an uncertain detection.
+        left: Left edge of the box; likewise ``top``, ``width`` and ``height``.
+        tag_left: Left edge of the label; likewise ``tag_top`` and ``tag_width``.
     """
 
     number: int
@@ -53,15 +53,15 @@ def boxed(
     longest: int = 900,
     data: Mapping[str, str] | None = None,
 ) -> Markup:
-    """A photo with its faces in labelled boxes.
+    """Render a photo with its faces in labelled boxes.
 
     Args:
-        caption: What the photo is.
+        caption: The photo's caption.
         photo: The photo.
-        names: Label by number of a face; without it the number itself.
-        act: What a click on a box asks for; a box cannot be clicked without.
-        longest: Longer side of the picture sent, in pixels.
-        data: Facts that go with a click.
+        names: Label by face number; by default the number itself.
+        act: The action of a click on a box; empty if boxes are not clickable.
+        longest: Longer side of the image sent, in pixels.
+        data: Extra data sent with a click.
     """
     height, width = photo.image.shape[:2]
     sure = {each.number for each in photo.certain} & {each.number for each in photo.candidates}
@@ -84,7 +84,7 @@ def boxed(
 def _box(
     found: DetectedFace, label: str, sure: bool, width: int, height: int, tag: float
 ) -> Box:  # fmt: skip
-    """The box clipped to the picture, its label above it or inside, never outside the picture."""
+    """Build a box clipped to the image, with its label above or inside, never outside the image."""
     left, top, right, bottom = found.face.box
     left, right = max(0.0, left), min(float(width), right)
     top, bottom = max(0.0, top), min(float(height), bottom)
@@ -105,12 +105,12 @@ def _box(
 
 
 def describe(found: DetectedFace) -> str:
-    """Why a face is not taken for the one meant."""
+    """Say why a face is not a candidate."""
     return "a face in the background" if found.face.certain else "possibly also a face"
 
 
 def others(photo: Photo) -> str:
-    """A sentence about the faces that were not taken into account; empty without any."""
+    """Return a sentence about the faces that were ignored; empty if there are none."""
     shown = {each.number for each in photo.candidates}
     rest = [each for each in photo.faces if each.number not in shown]
     behind = sum(each.face.certain for each in rest)

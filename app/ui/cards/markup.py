@@ -1,4 +1,4 @@
-"""Results as HTML, by Jinja2 templates that escape every word from outside."""
+"""Render HTML with Jinja2 templates that escape all untrusted text."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ ICONS: dict[str, str] = {
 
 
 def picture(image: np.ndarray, *, longest: int, quality: int = 82) -> str:
-    """A picture, uint8 ``(H, W, 3)``, as a ``data:`` address: it is in no file and at no URL."""
+    """Encode an image, uint8 ``(H, W, 3)``, as a ``data:`` URL, so that no file is served."""
     small = Image.fromarray(image)
     small.thumbnail((longest, longest))
     return encoded(small, quality)
 
 
 def encoded(image: Image.Image, quality: int = 82) -> str:
-    """A picture of its own size as a ``data:`` address."""
+    """Encode an image at its original size as a ``data:`` URL."""
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality)
     return data_address(buffer.getvalue())
 
 
 def data_address(encoded: bytes, kind: str = "jpeg") -> str:
-    """An encoded picture as a ``data:`` address."""
+    """Return an encoded image as a ``data:`` URL."""
     return f"data:image/{kind};base64," + base64.b64encode(encoded).decode()
 
 
 def day(seconds: float) -> str:
-    """Seconds since the epoch as a date, or a dash."""
+    """Format seconds since the epoch as a date, or a dash."""
     return time.strftime("%Y-%m-%d", time.localtime(seconds)) if seconds else "–"
 
 
@@ -69,7 +69,7 @@ _JINJA = _environment()
 
 
 def render(template: str, **values: object) -> Markup:
-    """A template of the page with its values; whatever is no ``Markup`` is escaped."""
+    """Render a template; every value that is not ``Markup`` is escaped."""
     return Markup(_JINJA.get_template(template).render(**values))
 
 
@@ -78,42 +78,42 @@ def _macro(name: str, *values: object, **options: object) -> Markup:
 
 
 def icon(name: str) -> Markup:
-    """A round badge with a sign in it; decoration beside words that say the same."""
+    """Return a round icon; decorative only, because the text beside it says the same."""
     return _macro("icon", name)
 
 
 def chip(kind: str, words: str) -> Markup:
-    """A short word in its colour, with its sign."""
+    """Return a short coloured label with an icon."""
     return _macro("chip", kind, words)
 
 
 def message(kind: str, title: str, body: str = "") -> Markup:
-    """A notice: ``info`` or ``warning``. Title and body are plain text."""
+    """Return a notice of kind ``info`` or ``warning``. Title and body are plain text."""
     return _macro("message", kind, title, body)
 
 
 def thumbnail(jpeg: bytes | None, label: str) -> Markup:
-    """A stored thumbnail, or an empty place of the same size."""
+    """Return a stored thumbnail, or an empty box of the same size."""
     return _macro("thumbnail", jpeg, label)
 
 
 def placeholder(words: str) -> Markup:
-    """What stands where a result will appear."""
+    """Return the text shown where a result will appear."""
     return Markup('<div class="fv-empty">{}</div>').format(words)
 
 
 def live(content: str) -> Markup:
-    """A result, ready markup, that screen readers announce when it changes."""
+    """Wrap HTML in a live region, which screen readers announce when it changes."""
     return Markup('<div class="fv-stack" role="status" aria-live="polite">{}</div>').format(
         Markup(content)
     )
 
 
 def progress_bar(stage: str, done: int, total: int) -> Markup:
-    """How far long work is."""
+    """Return a progress bar."""
     return live(_macro("progress_bar", stage, done, total))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], label: str) -> Markup:
-    """A table, scrollable; on a phone each row becomes a small list with its headings."""
+    """Return a scrollable table; on a phone each row becomes a list with headings."""
     return _macro("table", headings, list(rows), label)

@@ -16,11 +16,11 @@ from model.calibration import Calibration, Estimate
 from model.types import Rate
 
 HIGHEST = 1.0
-"""No two photos score higher; an extrapolated threshold may lie beyond it."""
+"""The highest possible score; an extrapolated threshold may be above it."""
 
 
 def facts_card(info: ModelInfo) -> Markup:
-    """What is in use: model, engine, device, index."""
+    """Render the model, engine, device and index in use."""
     index = {name: value for name, value in info.index.items() if not isinstance(value, dict)}
     kind = ", ".join(str(index[name]) for name in ("engine", "kind") if name in index)
     facts = [
@@ -37,7 +37,7 @@ def facts_card(info: ModelInfo) -> Markup:
 
 
 def calibration_card(calibration: Calibration) -> Markup:
-    """The two distributions and what each target costs."""
+    """Render the two score distributions and the error rates of each target."""
     summary = calibration.summary
     rows = [
         (
@@ -71,7 +71,7 @@ def calibration_card(calibration: Calibration) -> Markup:
 
 
 def with_pictures(card: str, folder: Path) -> str:
-    """A model card, Markdown, with the PNG pictures beside it put in: the page serves no files."""
+    """Embed the PNG images of a Markdown model card, because the page serves no files."""
 
     def inlined(found: re.Match[str]) -> str:
         file = folder / found["file"]
@@ -83,7 +83,7 @@ def with_pictures(card: str, folder: Path) -> str:
 
 
 def own_card(found: OwnCalibration) -> Markup:
-    """A fresh calibration on own photos, before it is used."""
+    """Render a new calibration on the user's own photos, before it is activated."""
     return markup.render("own.html", found=found, card=calibration_card(found.calibration))
 
 

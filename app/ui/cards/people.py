@@ -1,4 +1,4 @@
-"""People of the gallery as HTML: a grid of faces, one person, who shares a name, comparisons."""
+"""People of the gallery as HTML: a grid of faces, one person, namesakes, comparisons."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LAST_TRACES = (
 
 @dataclass(frozen=True)
 class Rights:
-    """What whoever looks at a person may do."""
+    """What the user may do with a person."""
 
     enroll: bool
     admin: bool
 
 
 def namesakes_card(name: str, people: Sequence[Person], pictures: Sequence[bytes | None]) -> Markup:
-    """Everyone who has a name already, each with a face or an empty place."""
+    """Render everyone who already has a name, each with a face or an empty box."""
     has = "is somebody" if len(people) == 1 else f"are {wording.count(len(people))} people"
     shown = [
         (person, numbered(person.name, place, len(people)), picture)
@@ -37,21 +37,21 @@ def namesakes_card(name: str, people: Sequence[Person], pictures: Sequence[bytes
 
 
 def numbered(name: str, place: int, people: int) -> str:
-    """A name, with its place where several people have it: ``Ada (2)``."""
+    """Return a name, with a number if several people have it: ``Ada (2)``."""
     return name if people == 1 else f"{name} ({place})"
 
 
 def people_grid(
     people: Sequence[Person], faces: Mapping[str, str], total: int, query: str, more: bool
 ) -> Markup:
-    """People as faces.
+    """Render people as a grid of faces.
 
     Args:
-        people: Those shown.
-        faces: Address of a face by person; missing for who has none.
-        total: How many are enrolled.
-        query: What their names contain, or empty.
-        more: Whether there are more than those shown.
+        people: The people shown.
+        faces: URL of the face image by person id; missing if there is none.
+        total: Number of people enrolled.
+        query: The name filter, or empty.
+        more: Whether there are more people than shown.
     """
     if not people and query:
         return markup.message("info", f"Nobody's name contains “{query}”.")
@@ -70,14 +70,14 @@ def person_card(
     rights: Rights,
     asked: Markup | str = "",
 ) -> Markup:
-    """One person: photos large, rename in place, what cannot be undone apart.
+    """Render one person: large photos, a rename field, and irreversible actions set apart.
 
     Args:
-        person: Who.
+        person: The person.
         photos: Their photos with thumbnails.
-        odd: Photos unlike the others, with their score.
-        rights: What may be done.
-        asked: A question that is open, or what was found.
+        odd: Median score by photo id, for photos unlike the others.
+        rights: What the user may do.
+        asked: An open question or a result to show.
     """
     return markup.render(
         "person.html", person=person, photos=photos, odd=odd, rights=rights, asked=asked,
@@ -88,24 +88,24 @@ def person_card(
 def likeness_card(
     found: Likeness, faces: tuple[bytes | None, bytes | None], *, ask: bool
 ) -> Markup:
-    """Two entries side by side, how alike they are, and the question whether to merge them."""
+    """Render two entries side by side, their verdict, and the question whether to merge them."""
     return markup.render("likeness.html", found=found, faces=faces, ask=ask)
 
 
 def review_card(
     duplicates: Sequence[Markup], odd: Sequence[tuple[OddPhoto, bytes | None]]
 ) -> Markup:
-    """Possible duplicates, as :func:`likeness_card` shows them, and odd photos."""
+    """Render possible duplicates, from :func:`likeness_card`, and odd photos."""
     return markup.render("review.html", duplicates=duplicates, odd=odd)
 
 
 def photo_label(photo: StoredPhoto, place: int) -> str:
-    """What a person's photo is called where all are shown: ``2. garden.jpg``."""
+    """Return the label of a photo in a person's list: ``2. garden.jpg``."""
     return f"{place}. {photo.source_name or 'photo'}"
 
 
 def erased_card(name: str, erased: Erased) -> Markup:
-    """What a "forget" removed."""
+    """Render what "forget" erased."""
     parts = [
         wording.plural(erased.photos, "photo record and face vector",
                        "photo records and face vectors"),

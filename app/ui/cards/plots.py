@@ -1,7 +1,7 @@
-"""Inline SVG of the two calibrated distributions, drawn without any plotting library.
+"""Inline SVG plots of the two score distributions, without a plotting library.
 
-Colours come from the page's style sheet, so that one drawing serves light and dark; shapes and
-words carry everything the colours do.
+Colours come from the page's style sheet, so one plot serves the light and the dark theme. Shapes
+and text convey everything the colours do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Curves:
         impostor: ``(K,)`` density of stranger pairs there.
         genuine_mean: Mean score of same-person pairs.
         impostor_mean: Mean score of stranger pairs.
-        d_prime: Distance of the two means in pooled standard deviations.
+        d_prime: Distance between the two means, in pooled standard deviations.
     """
 
     scores: np.ndarray
@@ -46,14 +46,14 @@ def distributions(
     reject_below: float | None = None,
     title: str = "How alike pairs of photos look",
 ) -> Markup:
-    """The picture, with whatever marks are given.
+    """Draw the distributions, with the given marks.
 
     Args:
-        curves: What to draw.
-        score: The pair in question.
-        threshold: Score from which a pair counts as the same person.
+        curves: The curves to draw.
+        score: Score of the pair to mark.
+        threshold: Lowest score of a pair that counts as the same person.
         reject_below: Score below which a pair counts as different people.
-        title: Its accessible name.
+        title: The plot's accessible name.
     """
     marks = [mark for mark in (score, threshold, reject_below) if mark is not None]
     low, high = _range(curves, marks)
@@ -78,7 +78,7 @@ def distributions(
     if threshold is not None:
         reject = threshold if reject_below is None else reject_below
         parts.append(_zones(across(low), across(reject), across(threshold), across(high)))
-        # The label keeps to the side where the pair's own mark is not.
+        # Put the label on the side away from the pair's own mark.
         side = "end" if score is not None and score >= threshold else "start"
         words = f"threshold {threshold:.2f}"
         parts.append(_mark(across(threshold), "fv-threshold", 34, words, side))
@@ -102,7 +102,7 @@ LEGEND = Markup(
 
 
 def _range(curves: Curves, marks: list[float]) -> tuple[float, float]:
-    """The scores worth showing: where either curve has weight, and every mark."""
+    """Return the score range to show: where either curve has weight, plus every mark."""
     used = np.flatnonzero(
         np.maximum(curves.genuine / max(curves.genuine.max(), 1e-9),
                    curves.impostor / max(curves.impostor.max(), 1e-9)) > 0.004

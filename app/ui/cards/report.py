@@ -1,4 +1,4 @@
-"""A verdict or a search as one HTML file that is complete in itself and prints well."""
+"""Reports of a verdict or a search: one self-contained HTML file that prints well."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STYLE = Path(__file__).parents[1] / "static" / "style.css"
 
 
 def verification(result: Compared, service: FaceService, *, note: str = "") -> str:
-    """The report of a verdict.
+    """Render the report of a verdict.
 
     Args:
         result: The verdict.
-        service: Says which model and calibration were used.
-        note: Words of whoever made the report.
+        service: Provides the model and calibration in use.
+        note: A note from the report's author.
     """
     verdict = result.verdict
     photos = [
@@ -51,7 +51,7 @@ def verification(result: Compared, service: FaceService, *, note: str = "") -> s
 
 
 def search(found: Search, service: FaceService, *, note: str = "") -> str:
-    """The report of a search."""
+    """Render the report of a search."""
     settings = [
         ("Searched among", wording.plural(found.gallery_size, "person", "people")),
         ("Limit", wording.target(found.target_fpir).capitalize() + " pass for one of them"),
@@ -83,7 +83,7 @@ def _page(
 
 
 def offer(downloads: Downloads, name: str, report: str, owner: str | None) -> Markup:
-    """A link that fetches a report once, by itself, for the user who asked for it."""
+    """Return a one-time link that downloads a report by itself, for the user who requested it."""
     address, _, _ = downloads.offer(
         name, lambda file: file.write_text(report, encoding="utf-8"), owner
     )

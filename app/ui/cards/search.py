@@ -1,4 +1,4 @@
-"""Searches as HTML: who is where, in the picture and beside it."""
+"""Searches as HTML: the people found, marked in the photo and listed beside it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MOST_LETTERS = 28
 
 @dataclass(frozen=True, eq=False)
 class FoundFace:
-    """A face with its place in the picture.
+    """A face with its position in the photo.
 
     Attributes:
-        place: Counted from 1, from left to right: what stands on its box and its card.
-        found: Whose face it may be.
-        best: The person it is taken for, or None for an unknown face.
+        place: Number from 1, left to right, shown on its box and its card.
+        found: The search result of the face.
+        best: The person identified, or None for an unknown face.
     """
 
     place: int
@@ -31,13 +31,13 @@ class FoundFace:
 
     @property
     def label(self) -> str:
-        """What stands on the box; a name too long for a picture ends in dots."""
+        """The text on the box; long names are shortened."""
         name = self.best.match.name if self.best else "?"
         return f"{self.place} {name if len(name) <= MOST_LETTERS else name[:MOST_LETTERS] + '…'}"
 
 
 def left_to_right(found: Search) -> list[FoundFace]:
-    """The faces of a search in the order in which one reads them."""
+    """Return the faces of a search from left to right."""
     ordered = sorted(found.faces, key=lambda each: each.face.face.box[0] + each.face.face.box[2])
     return [
         FoundFace(place, each, each.candidates[0] if each.known else None)
@@ -46,13 +46,13 @@ def left_to_right(found: Search) -> list[FoundFace]:
 
 
 def search_card(found: Search, *, photo: int = 0, name: str = "", actions: bool = True) -> Markup:
-    """All faces of a photo with the people they may be.
+    """Render all faces of a photo with their candidates.
 
     Args:
         found: The search.
-        photo: Its place among the photos given, from 0.
-        name: What the photo is called, where there are several.
-        actions: Whether to offer what can be done with a face.
+        photo: The photo's index among the photos given, from 0.
+        name: The photo's name, if there are several photos.
+        actions: Whether to show the buttons for a face.
     """
     faces = left_to_right(found)
     labels = {each.found.face.number: each.label for each in faces}
@@ -75,7 +75,7 @@ def search_card(found: Search, *, photo: int = 0, name: str = "", actions: bool 
 
 
 def who_is_where(found: Sequence[tuple[str, Search | str]]) -> Markup:
-    """Several photos at once: one row a photo, with who is in it or what is wrong with it."""
+    """Render a table of several photos: one row per photo, with the people found or the error."""
     rows = []
     for photo, (name, each) in enumerate(found):
         if isinstance(each, str):

@@ -20,10 +20,10 @@ OTHER_PHOTOS = (
 
 
 def verdict_card(result: Compared, curves: plots.Curves | None, *, report: bool = True) -> Markup:
-    """The answer to one verification.
+    """Render the result of one verification.
 
     Args:
-        result: The answer.
+        result: The result.
         curves: The calibration's distributions to draw, if any.
         report: Whether to offer a report.
     """
@@ -48,7 +48,7 @@ def verdict_card(result: Compared, curves: plots.Curves | None, *, report: bool 
 
 
 def advice(result: Compared) -> list[str]:
-    """What to do about an inconclusive verdict; empty for any other."""
+    """Return advice on an inconclusive verdict; empty for any other verdict."""
     if result.verdict.decision != "inconclusive":
         return []
     lines = [
@@ -60,10 +60,10 @@ def advice(result: Compared) -> list[str]:
 
 
 def drawing(verdict: Verdict, curves: plots.Curves | None) -> Markup:
-    """Where the score lies among the calibration's pairs."""
+    """Draw the score among the calibration's distributions."""
     if curves is None:
         return Markup("")
-    # A poor photo is inconclusive at any score: then no band says "same".
+    # A poor photo is inconclusive at any score, so no band may say "same".
     banded = verdict.likelihood_ratio is not None
     return plots.LEGEND + plots.distributions(
         curves,
@@ -74,7 +74,7 @@ def drawing(verdict: Verdict, curves: plots.Curves | None) -> Markup:
 
 
 def choice_card(result: ChoiceNeeded) -> Markup:
-    """Several faces: both photos with clickable boxes, and every pair's verdict."""
+    """Render the choice between several faces: clickable photos and the verdict of every pair."""
     rows = [
         (
             str(pair.face_a),

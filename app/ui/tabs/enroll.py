@@ -1,4 +1,4 @@
-"""Enroll: a name, a consent note, several photos; what became of each, and what can be done."""
+"""The Enroll tab: a name, a consent note and photos; shows each photo's result and choices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Answer = dict[Any, Any]
 
 
 class EnrollTab:
-    """The tab: its components, and what happens when they are used."""
+    """The tab's components and event handlers."""
 
     def __init__(self, service: FaceService, settings: Settings) -> None:
         self.service, self.settings = service, settings
@@ -66,7 +66,7 @@ class EnrollTab:
 
     @property
     def form(self) -> list[Any]:
-        """All that a finished enrollment empties, and another tab may fill."""
+        """The components that a finished enrollment clears and another tab may fill."""
         return [self.name, self.consent, self.photos, self.result, *self.same_name.outputs]
 
     def _bind(self) -> None:
@@ -78,7 +78,7 @@ class EnrollTab:
             self.look_up, self.name, [self.result, *self.same_name.outputs], **quiet
         )
         fields = [self.name, self.consent, self.photos, self.same_name.meant]
-        # A look-up that comes late would ask who is meant when all is done.
+        # Cancel the name look-up: a late answer would ask who is meant after enrollment is done.
         gr.on(
             [self.button.click, self.name.submit], self.run, fields, outputs,
             cancels=[looked_up], **shown,
@@ -90,7 +90,7 @@ class EnrollTab:
         for changed in (self.photos.picked, self.same_name.meant.input):
             changed(inputs=None, outputs=[self.result, self.session], **at_once(waiting, None))
         hidden, unchosen = gr.update(visible=False), gr.update(value=None)
-        # Photos that wait for a decision about one person must not go to the next.
+        # Photos that await a decision about one person must not go to the next person.
         self.name.input(
             inputs=self.photos,
             outputs=[self.photos, self.result, self.session, self.same_name.group,
@@ -104,7 +104,7 @@ class EnrollTab:
     def run(
         self, who: str, note: str, value: str, meant: str | None, request: gr.Request
     ) -> Iterator[Answer]:
-        """Enroll was pressed: store one photo after another."""
+        """Handle Enroll: store one photo after another."""
         try:
             uploads = read_uploads(value, self.settings)
             if not who.strip():
@@ -133,7 +133,7 @@ class EnrollTab:
     def _store_all(
         self, mine: FaceService, session: Enrolling, uploads: list[Upload], request: gr.Request
     ) -> Iterator[Answer]:
-        """One photo at a time, so that it can be stopped; what was done before an error stays."""
+        """Store photos one at a time, so the user can stop; those stored before an error stay."""
         try:
             with self.jobs.work(request.session_hash) as stopping:
                 for upload in uploads:
@@ -149,7 +149,7 @@ class EnrollTab:
         yield answer
 
     def _settled(self, mine: FaceService, session: Enrolling, uploads: list[Upload]) -> Answer:
-        """What stands now: the form keeps the photos that wait for a decision, or is emptied."""
+        """Show the result; the form keeps photos that await a decision, or is cleared."""
         waiting = decisions(mine, session, uploads)
         card = cards.enrollment_card(session.outcome(mine, waiting))
         answer = {
@@ -176,7 +176,7 @@ class EnrollTab:
     def act(
         self, value: str, session: Enrolling | None, event: gr.EventData, request: gr.Request
     ) -> Answer:
-        """A button within the result: a decision about one photo, or what to do next."""
+        """Handle a button in the result: a decision about one photo, or the next action."""
         asked = told(event)
         try:
             mine = acting(self.service, request)
@@ -186,7 +186,7 @@ class EnrollTab:
                 return self.emptied() | self.prepare(mine, asked["person"])
             if asked["act"] == "open":
                 return {self.stop: gr.update(visible=False)}
-            # Gradio drops it after a while.
+            # Gradio deletes session state after a while.
             if session is None:
                 raise FaceError("These results are too old. Press Enroll again.")
             uploads = read_uploads(value, self.settings)
@@ -198,7 +198,7 @@ class EnrollTab:
             return self._failed(error, session)
 
     def emptied(self) -> Answer:
-        """The form as it was at first."""
+        """Clear the form."""
         return {
             self.name: "",
             self.consent: "",
@@ -208,13 +208,13 @@ class EnrollTab:
         }
 
     def prepare(self, mine: FaceService, person_id: str) -> Answer:
-        """Fill the form to add photos to a person who is there already."""
+        """Fill the form to add photos to an existing person."""
         person = mine.person(person_id)
         shown = self.same_name.show(mine, person.name, mine.named(person.name), person.id)
         return {self.name: person.name, self.result: live(placeholder(_WAITING)), **shown}
 
     def look_up(self, who: str, request: gr.Request) -> Answer:
-        """The name was left: who has it already?"""
+        """Handle leaving the name field: show who already has the name."""
         try:
             mine = acting(self.service, request)
             return self.same_name.show(mine, who.strip(), mine.named(who.strip()))
@@ -222,7 +222,7 @@ class EnrollTab:
             return {self.result: live(explain(error))}
 
     def fill(self, event: gr.EventData, request: gr.Request) -> Answer:
-        """A sample was clicked."""
+        """Handle a click on a sample."""
         chosen = samples.singles()[int(event.place)]
         filled = {
             self.name: chosen.name,
@@ -233,5 +233,5 @@ class EnrollTab:
         return filled | self.same_name.hidden() | self.look_up(chosen.name, request)
 
     def call_off(self, request: gr.Request) -> None:
-        """Stop was pressed."""
+        """Handle Stop."""
         self.jobs.stop(request.session_hash)

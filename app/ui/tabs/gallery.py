@@ -1,4 +1,4 @@
-"""Gallery: the people enrolled as faces; one person; what can be done with them."""
+"""The Gallery tab: a grid of people, one person's details, and actions on them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from index.types import Person
 from model.errors import FaceError, UnknownPerson
 
 STEP = 120
-"""People shown at first, and more each time the end of the list comes into sight."""
+"""People shown at first, and added each time the end of the list scrolls into view."""
 
 MOST_ALIKE = 5
-"""People offered as perhaps the same."""
+"""Most people suggested as possible duplicates."""
 
 Answer = dict[Any, Any]
 
 
 class GalleryTab:
-    """The tab: its components, and what happens when they are used."""
+    """The tab's components and event handlers."""
 
     def __init__(
         self, page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
@@ -65,18 +65,18 @@ class GalleryTab:
         self.review.click(self.look_over, None, self.notice, show_progress_on=self.notice, **QUIET)
 
     def arrive(self, request: gr.Request) -> Answer:
-        """The page was opened, perhaps by a link to a person."""
+        """Handle the opening of the page, perhaps by a link to a person."""
         person = request.query_params.get("person") if request.query_params else None
         return self.show("", STEP, person, request)
 
     def find(self, words: str, person: str | None, request: gr.Request) -> Answer:
-        """A name is being typed."""
+        """Handle typing in the name filter."""
         return self.show(words, STEP, person, request)
 
     def show(
         self, words: str, shown: int, person: str | None, request: gr.Request
     ) -> Answer:  # fmt: skip
-        """The list and the person shown, as they are now."""
+        """Refresh the list and the person shown."""
         return {self.notice: "", **self._refreshed(words, shown, person, request)}
 
     def _refreshed(
@@ -109,7 +109,7 @@ class GalleryTab:
     def act(
         self, words: str, shown: int, person: str | None, event: gr.EventData, request: gr.Request
     ) -> Answer:
-        """A button within the list, the person or the review was clicked."""
+        """Handle a button in the list, the person's details or the review."""
         asked = told(event)
         act, _, kind = asked.get("act", "").rpartition("-")
         refreshed = partial(self._refreshed, words, request=request)
@@ -133,7 +133,7 @@ class GalleryTab:
         self, mine: FaceService, asked: dict[str, str], shown: int, person: str | None,
         refreshed: Any,
     ) -> Answer:  # fmt: skip
-        """What needs no question, or asks one only at times."""
+        """Handle actions that never or only sometimes need a confirmation."""
         act, notice = asked.get("act"), {self.notice: ""}
         if act == "more":
             return notice | refreshed(shown + STEP, None)
@@ -154,7 +154,7 @@ class GalleryTab:
         return notice | refreshed(shown, person)
 
     def _perhaps_same(self, mine: FaceService, person: str, query: str) -> Markup:
-        """Other entries, by name or by likeness, each with how alike it is."""
+        """Show other entries, found by name or by similarity, each with its verdict."""
         if query.strip():
             named = mine.people(query=query.strip(), limit=MOST_ALIKE + 1)
             others = [each.id for each in named if each.id != person][:MOST_ALIKE]
@@ -189,7 +189,7 @@ class GalleryTab:
 
 
 def _known(service: FaceService, person: str | None) -> Person | None:
-    """The person chosen, if still in the gallery."""
+    """Return the chosen person, if still in the gallery."""
     try:
         return service.person(person) if person else None
     except UnknownPerson:

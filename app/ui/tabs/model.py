@@ -1,4 +1,4 @@
-"""Model: what is in use, what it was measured on, and calibrating on one's own photos."""
+"""The Model tab: the model and calibration in use, and calibration on the user's own photos."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LARGER = "More photos than that: put them on the server, where the setting own_
 
 
 class ModelTab:
-    """The tab: its components, and what happens when they are used."""
+    """The tab's components and event handlers."""
 
     def __init__(
         self, page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings
@@ -89,7 +89,7 @@ class ModelTab:
         self.back.click(self.go_back, None, [self.progress, *shown], **QUIET)
 
     def show(self, request: gr.Request) -> dict[Any, Any]:
-        """What is in use."""
+        """Show the model and calibration in use."""
         try:
             mine = acting(self.service, request)
             info = mine.model_info()
@@ -110,7 +110,7 @@ class ModelTab:
     def measure(
         self, path: str | None, name: str | None, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
-        """Measure on own photos, telling how far it is."""
+        """Calibrate on the user's own photos, with progress."""
         idle = {
             self.stop: gr.update(visible=False),
             self.start: gr.update(interactive=True),
@@ -145,9 +145,9 @@ class ModelTab:
         }
 
     def use_result(self, stored: str | None, request: gr.Request) -> dict[Any, Any]:
-        """Use what was measured."""
+        """Activate the new calibration."""
         try:
-            # Gradio drops it after a while, and with every start.
+            # Gradio deletes session state after a while and at every start.
             if stored is None:
                 raise CalibrationError("This measurement is no longer kept. Measure again.")
             acting(self.service, request).activate(Calibration.from_dict(json.loads(stored)))
@@ -157,7 +157,7 @@ class ModelTab:
         return {self.progress: said, **self.show(request)}
 
     def go_back(self, request: gr.Request) -> dict[Any, Any]:
-        """Use the model's own calibration again."""
+        """Activate the model's own calibration again."""
         try:
             acting(self.service, request).activate(None)
         except Exception as error:
@@ -166,7 +166,7 @@ class ModelTab:
         return {self.progress: live(markup.message("info", words)), **self.show(request)}
 
     def call_off(self, request: gr.Request) -> None:
-        """Stop was pressed."""
+        """Handle Stop."""
         self.jobs.stop(request.session_hash)
 
 

@@ -1,4 +1,4 @@
-"""Search: who is in these photos, among the people enrolled, or unknown."""
+"""The Search tab: identify the faces in photos among the people enrolled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
 class SearchTab:
-    """The tab: its components, and what happens when they are used."""
+    """The tab's components and event handlers."""
 
     def __init__(self, service: FaceService, settings: Settings, downloads: Downloads) -> None:
         self.service, self.settings, self.downloads = service, settings, downloads
@@ -74,7 +74,7 @@ class SearchTab:
         )  # fmt: skip
 
     def run(self, value: str, rate: float, request: gr.Request) -> Iterator[dict[Any, Any]]:
-        """Look for every face of every photo; several photos can be stopped between two."""
+        """Search for every face in every photo; the user can stop between photos."""
         hidden = {self.stop: gr.update(visible=False), self.offered: ""}
         try:
             uploads = read_uploads(value, self.settings)
@@ -103,7 +103,7 @@ class SearchTab:
             yield hidden | {self.result: live(explain(error))}
 
     def run_pressed(self, value: str, rate: float, request: gr.Request) -> Iterator[dict[Any, Any]]:
-        """Search was pressed."""
+        """Handle Search."""
         if not value:
             missing = "The photo is missing. Give one, then press Search."
             yield {self.result: live(markup.message("warning", missing))}
@@ -113,13 +113,13 @@ class SearchTab:
     def run_sample(
         self, rate: float, event: gr.EventData, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
-        """Show the photo at once and the answer when it is there, both from one call."""
+        """Show the sample photo at once, then the result, in one call."""
         value = picker_value(samples.singles()[int(event.place)].photos)
         yield {self.photo: value}
         yield from self.run(value, rate, request)
 
     def act(self, value: str, rate: float, event: gr.EventData, request: gr.Request) -> str:
-        """A button within the result; the page itself follows those that lead to other tabs."""
+        """Handle a button in the result; :mod:`app.ui.navigation` handles those to other tabs."""
         asked = told(event)
         if asked["act"] != "report":
             return ""
@@ -133,7 +133,7 @@ class SearchTab:
             return live(explain(error))
 
     def call_off(self, request: gr.Request) -> None:
-        """Stop was pressed."""
+        """Handle Stop."""
         self.jobs.stop(request.session_hash)
 
 

@@ -1,4 +1,4 @@
-"""Verify: two photos, one answer with its error rate, and what it rests on."""
+"""The Verify tab: compare two photos; shows the verdict, its error rate and the evidence."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from model import wording
 _WAITING = "Give two photos and press Compare. The answer appears here."
 
 Faces = tuple[int | None, int | None]
-"""Which face is meant in either photo; None leaves it open."""
+"""The chosen face of each photo; None if not chosen."""
 
 
 class VerifyTab:
-    """The tab: its components, and what happens when they are used."""
+    """The tab's components and event handlers."""
 
     def __init__(self, service: FaceService, settings: Settings, downloads: Downloads) -> None:
         self.service, self.settings, self.downloads = service, settings, downloads
@@ -105,7 +105,7 @@ class VerifyTab:
         self, value_a: str, value_b: str, rate: float, before: float, faces: Faces,
         request: gr.Request,
     ) -> dict[Any, Any]:  # fmt: skip
-        """Compare the photos; which faces are meant may be known already."""
+        """Compare the photos, with the faces chosen so far."""
         answer = {self.crops: None, self.regions: "", self.faces: tuple(faces), self.offered: ""}
         if not value_a or not value_b:
             return answer | {self.result: live(placeholder(_WAITING))}
@@ -136,7 +136,7 @@ class VerifyTab:
     def run_fresh(
         self, value_a: str, value_b: str, rate: float, before: float, request: gr.Request
     ) -> dict[Any, Any]:
-        """Compare was pressed: nobody has chosen a face yet."""
+        """Handle Compare: no face is chosen yet."""
         answer = self.run(value_a, value_b, rate, before, (None, None), request)
         if missing := _missing(value_a, value_b):
             answer[self.result] = live(markup.message("warning", missing))
@@ -145,7 +145,7 @@ class VerifyTab:
     def run_sample(
         self, rate: float, before: float, event: gr.EventData, request: gr.Request
     ) -> Iterator[dict[Any, Any]]:
-        """Show the photos at once and the answer when it is there, both from one call."""
+        """Show the sample photos at once, then the result, in one call."""
         chosen = samples.pairs()[int(event.place)]
         values = [picker_value([photo]) for photo in chosen.photos]
         yield dict(zip((self.first, self.second), values, strict=True))
@@ -155,7 +155,7 @@ class VerifyTab:
         self, value_a: str, value_b: str, rate: float, before: float, faces: Faces, crops: Any,
         event: gr.EventData, request: gr.Request,
     ) -> Iterator[dict[Any, Any]]:  # fmt: skip
-        """A button within the result: a face, the map of regions, or the report."""
+        """Handle a button in the result: a face, the occlusion map, or the report."""
         asked = told(event)
         if asked["act"] == "choose":
             faces = _chosen(faces, int(asked["side"]), int(asked["face"]))
@@ -170,13 +170,13 @@ class VerifyTab:
                 yield {self.offered: live(explain(error))}
 
     def report(self, found: Verification, note: str, request: gr.Request) -> str:
-        """Offer a verdict as a file that is complete in itself."""
+        """Offer a verdict as a self-contained HTML file."""
         assert isinstance(found, Compared)
         made = reports.verification(found, acting(self.service, request), note=note)
         return reports.offer(self.downloads, "face-report.html", made, request.username)
 
     def show_regions(self, pair: Any, request: gr.Request) -> Iterator[dict[Any, Any]]:
-        """Cover one region after another, telling how far it is."""
+        """Compute the occlusion map, with progress."""
         if pair is None:
             yield {self.regions: live(placeholder("Compare two photos first."))}
             return
@@ -197,7 +197,7 @@ class VerifyTab:
         yield {self.regions: live(shown), self.stop: gr.update(visible=False)}
 
     def call_off(self, request: gr.Request) -> None:
-        """Stop was pressed."""
+        """Handle Stop."""
         self.jobs.stop(request.session_hash)
 
 
@@ -206,7 +206,7 @@ def _chosen(faces: Faces, side: int, number: int) -> Faces:
 
 
 def _missing(value_a: str, value_b: str) -> str:
-    """What must be given before anything can be compared; empty when all is there."""
+    """Say which photos are missing; empty if both are there."""
     if not value_a and not value_b:
         return "Both photos are missing. Give two photos, then press Compare."
     if value_a and value_b:

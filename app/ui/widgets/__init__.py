@@ -1,1 +1,1 @@
-"""What tabs are made of."""
+"""The building blocks of the tabs."""

@@ -1,4 +1,4 @@
-"""Long work of the page: told how far it is, and called off for good when nobody waits for it."""
+"""Long-running work of the page, with progress; cancelled when the page is closed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Step = tuple[str, int, int]
-"""A stage in words, steps done and steps in all."""
+"""The stage in words, steps done and total steps."""
 
 
 class SessionJobs:
-    """One stop signal per open page; a new piece of work replaces the page's old signal."""
+    """One cancel event per open page; new work replaces the page's old event."""
 
     def __init__(self) -> None:
         self._events: dict[str, threading.Event] = {}
@@ -22,9 +22,9 @@ class SessionJobs:
 
     @contextmanager
     def work(self, session: str | None) -> Iterator[threading.Event]:
-        """The signal of the work done in the block.
+        """Provide the cancel event of the work in this block.
 
-        It is also set when the block is left, so that nothing goes on behind a page that was
+        The event is also set when the block ends, so that no work continues after the page is
         closed.
         """
         event = threading.Event()
@@ -39,7 +39,7 @@ class SessionJobs:
                     del self._events[str(session)]
 
     def stop(self, session: str | None) -> None:
-        """Call off the session's work, if there is any."""
+        """Cancel the session's work, if there is any."""
         with self._lock:
             event = self._events.pop(str(session), None)
         if event is not None:
@@ -47,10 +47,10 @@ class SessionJobs:
 
 
 def steps(work: Callable[..., T]) -> Iterator[Step | T]:
-    """Progress as it comes, then the result; ends with the error the work ended with.
+    """Run ``work`` in a thread; yield each progress step, then the result. Re-raises errors.
 
     Args:
-        work: What to do, in a thread of its own; takes ``progress``, which it calls at each step.
+        work: The work; takes ``progress``, which it calls at each step.
     """
     heard: queue.Queue[Any] = queue.Queue()
 

@@ -1,4 +1,4 @@
-"""What every tab needs: who is asking, errors in words, and the strip of sample photos."""
+"""Helpers for every tab: the user's service, error messages, and the strip of sample photos."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from model.faces.image import load_image
 log = logging.getLogger(__name__)
 
 QUIET = {"api_visibility": "private"}
-"""For every event: the page's own doors are not an API; that is what /v1 is for."""
+"""Arguments of every event: hide it from Gradio's API, because the public API is /v1."""
 
 
 def at_work(settings: Settings) -> dict[str, Any]:
-    """For events that look at photos: all of them together keep to the number of workers."""
+    """Arguments of events that process photos: together they use at most the worker count."""
     return {"concurrency_id": "photos", "concurrency_limit": settings.workers, **QUIET}
 
 
-# The mark tells a waiting program that a click is heard.
+# The attribute tells browser tests that clicks are handled.
 _STRIP = """
 element.querySelectorAll("button").forEach((button, place) => {
   button.addEventListener("click", () => trigger("click", { place: place }));
@@ -39,12 +39,12 @@ element.querySelector(".fv-samples").dataset.ready = "yes";
 
 
 def acting(service: FaceService, request: gr.Request) -> FaceService:
-    """The service on behalf of whoever is logged in."""
+    """Return the service for the logged-in user."""
     return service.for_user(request.username)
 
 
 def explain(error: Exception) -> str:
-    """Any error as a card: ours as its own sentence, others with a reference into the log."""
+    """Render an error: a FaceError as its message, others with a reference to the log."""
     if isinstance(error, FaceError):
         return markup.message("warning", error.message)
     reference = secrets.token_hex(4)
@@ -57,13 +57,13 @@ def explain(error: Exception) -> str:
 
 
 def at_once(*values: Any, first: str | None = None) -> dict[str, Any]:
-    """Arguments of an event that sets its outputs in the browser, without asking the server.
+    """Return the arguments of an event that sets its outputs in the browser, without the server.
 
-    What the server answers later to an earlier event can then not be overtaken by it.
+    It takes effect at once, so it cannot overwrite a server response that arrives later.
 
     Args:
-        values: What the outputs become.
-        first: JavaScript for an output before those, from ``given``, the first input.
+        values: The new values of the outputs.
+        first: JavaScript for one more output before those; ``given`` is the first input.
     """
     constant = json.dumps(values)
     script = f"() => {constant}" if first is None else f"(given) => [{first}, ...{constant}]"
@@ -71,7 +71,7 @@ def at_once(*values: Any, first: str | None = None) -> dict[str, Any]:
 
 
 def sample_strip(samples: Sequence[Sample], words: str) -> gr.HTML:
-    """Clickable examples; its click event carries the place of the one that was chosen."""
+    """Return clickable examples; the click event carries the index of the example."""
     shown = [(each.name, [_thumbnail(photo.data) for photo in each.photos]) for each in samples]
     return gr.HTML(
         markup.render("samples.html", words=words, samples=shown),
@@ -87,7 +87,7 @@ def _thumbnail(data: bytes) -> str:
 
 
 def to_sight(element: str) -> dict[str, Any]:
-    """Arguments of an event that brings a part of the page into sight, for small screens."""
+    """Return the arguments of an event that scrolls an element into view, for small screens."""
     script = (
         f"() => {{ const part = document.getElementById('{element}');"
         " if (part && part.getBoundingClientRect().top > innerHeight * 0.6)"

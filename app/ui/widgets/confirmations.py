@@ -1,4 +1,4 @@
-"""What is asked first on the Gallery tab: the question, and what is done then."""
+"""Actions on the Gallery tab that need a confirmation: the question and the action."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from model import wording
 from model.errors import GalleryError, UnknownPerson
 
 Outcome = tuple[Markup, str | None]
-"""What happened, as a card, and the id of the person to show then, if any."""
+"""The result as a card, and the id of the person to show next, if any."""
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """One thing that is asked about first.
+    """An action that needs a confirmation.
 
     Attributes:
-        ask: From the service, a person's id and what was chosen to the question, as markup.
-        yes: What the button that does it says; empty where the question has its own.
-        do: Does it, from the same three.
+        ask: Renders the question, given the service, the person's id and the chosen value.
+        yes: Label of the confirm button; empty if the question has its own.
+        do: Performs the action, given the same three arguments.
     """
 
     ask: Callable[[FaceService, str, str], Markup]
@@ -32,7 +32,7 @@ class Confirmation:
     do: Callable[[FaceService, str, str], Outcome]
 
     def question(self, kind: str, mine: FaceService, person: str, value: str) -> Markup:
-        """The question with its buttons."""
+        """Render the question with its buttons."""
         asked = self.ask(mine, person, value)
         if not self.yes:
             return asked
@@ -69,7 +69,7 @@ def _remove(mine: FaceService, person: str, photo: str) -> Outcome:
 
 
 def _photo_name(mine: FaceService, person: str, photo_id: str) -> str:
-    """What a photo is called in a sentence: ``photo 2 (garden.jpg)``."""
+    """Return a photo's name for use in a sentence: ``photo 2 (garden.jpg)``."""
     for place, photo in enumerate(mine.photos(person), 1):
         if photo.id == photo_id:
             return f"photo {place}" + (f" ({photo.source_name})" if photo.source_name else "")
@@ -111,5 +111,5 @@ STEPS: dict[str, Confirmation] = {
 
 
 def name_is_taken(mine: FaceService, person: str, name: str) -> bool:
-    """Whether somebody else has the name."""
+    """Return whether somebody else has the name."""
     return any(each.id != person for each in mine.named(name))

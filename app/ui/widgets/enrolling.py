@@ -1,4 +1,4 @@
-"""An enrollment under way: what became of each photo, and the decisions a person has made."""
+"""The state of an enrollment in progress: each photo's result, and the user's decisions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from model.errors import FaceError
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a person has said about one photo.
+    """The user's decisions about one photo.
 
     Attributes:
-        face: Which face is meant.
-        reasons: Reason by status why it is to be stored all the same.
-        doubted: A conflict was called none once; it is asked a second time.
-        left_out: It is not to be stored.
+        face: Number of the chosen face.
+        reasons: Reason by status for storing the photo anyway.
+        doubted: The user rejected a conflict once and is asked again.
+        left_out: Do not store the photo.
     """
 
     face: int | None = None
@@ -34,18 +34,18 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Enrolling:
-    """An enrollment as it stands; photos are known by their hash.
+    """The state of an enrollment; photos are identified by their hash.
 
     Attributes:
         name: The person's name.
         consent: How the person agreed.
-        total: Photos given.
-        new_person: Make a new person although someone has that name.
-        person_id: Who gets the photos, once that is known.
-        created: Whether the person was made by this enrollment.
+        total: Number of photos given.
+        new_person: Create a new person even if someone has that name.
+        person_id: The person who gets the photos, once known.
+        created: Whether this enrollment created the person.
         results: Result by photo, in the order given.
-        choices: What was said about a photo.
-        stopped: Whether the rest was called off.
+        choices: The user's decisions by photo.
+        stopped: Whether the user stopped before all photos were processed.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Enrolling:
     stopped: bool = False
 
     def stored(self, service: FaceService, upload: Upload) -> Enrolling:
-        """Try to store a photo with what has been said about it."""
+        """Try to store a photo, with the user's decisions about it."""
         photo = digest(upload)
         choice = self.choices.get(photo, Choice())
         if choice.face is not None:
@@ -76,12 +76,12 @@ class Enrolling:
         )
 
     def decided(self, service: FaceService, upload: Upload, asked: dict[str, str]) -> Enrolling:
-        """Act on a decision about one photo.
+        """Apply a decision about one photo.
 
         Args:
-            service: Stores it, if that was the decision.
+            service: Stores the photo, if that was the decision.
             upload: The photo.
-            asked: What was clicked: ``act``, and what it needs.
+            asked: The data of the click: ``act`` and its arguments.
         """
         photo, act = digest(upload), asked["act"]
         if photo not in self.results:
@@ -110,14 +110,14 @@ class Enrolling:
     def _given(
         self, service: FaceService, upload: Upload, person_id: str, face: int | None
     ) -> Enrolling:
-        """Store a photo for the person it looks like instead."""
+        """Store a photo for another person, whom it resembles."""
         done = service.enroll(None, [replace(upload, face=face)], person_id=person_id)
         return replace(self, results={**self.results, digest(upload): done.photos[0]})
 
     def outcome(
         self, service: FaceService | None = None, waiting: Sequence[Decision] = ()
     ) -> Outcome:
-        """What to show; with a service also what became of the person."""
+        """Return what to show; with a service, also whether the person is new."""
         note = ""
         mine = [each for each in self.results.values() if each.status == "accepted"]
         if service and mine and self.person_id:
@@ -129,7 +129,7 @@ class Enrolling:
 
 
 def went_to(person: Person, created: bool) -> str:
-    """Whether the photos made a new person or went to one who was there."""
+    """Say whether the photos created a new person or went to an existing one."""
     if created:
         return f"New person: {person.name}."
     return f"Added to {person.name}, who has {wording.plural(person.photos, 'photo')} now."
@@ -138,7 +138,7 @@ def went_to(person: Person, created: bool) -> str:
 def decisions(
     service: FaceService, session: Enrolling, uploads: Sequence[Upload]
 ) -> list[Decision]:
-    """What is left to decide, one decision a photo."""
+    """Return the open decisions, one per photo."""
     by_photo = {digest(upload): upload for upload in uploads}
     return [
         _decision(service, session, photo, result, by_photo[photo])

@@ -1,4 +1,4 @@
-"""Enroll under a name someone has already: who that is, and whether they are meant."""
+"""Enrollment under a name that someone already has: show those people and ask who is meant."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from app.ui.cards import people as people_cards
 from index.types import Person
 
 NEW = "new"
-"""The choice "another person of that name"; every other choice is a person's id."""
+"""The choice "another person with that name"; every other choice is a person's id."""
 
 
 @dataclass(frozen=True)
 class Namesakes:
-    """The part of the page that shows who has the name and asks who is meant.
+    """The component group that shows who has the name and asks who is meant.
 
     Attributes:
         group: Visible while someone has the name.
-        faces: Everyone who has it, with a face where thumbnails are kept.
-        meant: The choice: an id, ``NEW``, or None while nothing is chosen.
+        faces: Everyone who has it, with a face if thumbnails are kept.
+        meant: The choice: an id, ``NEW``, or None if nothing is chosen.
     """
 
     group: gr.Group
@@ -32,7 +32,7 @@ class Namesakes:
 
     @classmethod
     def build(cls) -> Namesakes:
-        """Put the part, hidden, where the page is being built."""
+        """Add the group, hidden, at the current position in the page."""
         with gr.Group(visible=False, elem_id="enroll-namesakes") as group:
             faces = gr.HTML("", apply_default_css=False, js_on_load=None)
             meant = gr.Radio(label="Who is it?", elem_id="enroll-meant")
@@ -48,10 +48,10 @@ class Namesakes:
         """Show who has the name.
 
         Args:
-            mine: Finds the faces.
+            mine: Provides the face images.
             name: The name.
-            people: Who has it.
-            chosen: What to choose; without it what was chosen stays so.
+            people: The people who have it.
+            chosen: The choice to select; None keeps the current one.
         """
         if not people:
             return self.hidden()
@@ -64,12 +64,12 @@ class Namesakes:
         }
 
     def hidden(self) -> dict[Any, Any]:
-        """Nobody has the name, or it is not known yet."""
+        """Hide the group: nobody has the name, or it is not known yet."""
         return {self.group: gr.update(visible=False), self.meant: gr.update(value=None)}
 
 
 def open_question(people: Sequence[Person], meant: str | None) -> bool:
-    """Whether it must be said first who is meant."""
+    """Return whether the user must first choose who is meant."""
     return bool(people) and meant not in (NEW, *(person.id for person in people))
 
 

@@ -1,7 +1,7 @@
-"""The photo picker: drop, paste, choose or take a photo, kept in the browser until it is used.
+"""The photo picker: drop, paste, choose or take a photo; it stays in the browser until used.
 
-The photo travels inside the event that uses it. Gradio's own image input would store every
-upload in a folder it serves by URL; here there is no file and no URL, so nobody else can fetch
+The photo is sent inside the event that uses it. Gradio's own image input would store every upload
+in a folder that it serves by URL. Here there is no file and no URL, so nobody else can download
 it.
 """
 
@@ -28,10 +28,10 @@ _SCRIPT = (STATIC / "picker.js").read_text(encoding="utf-8")
 def photo_picker(
     label: str, settings: Settings, *, several: bool = False, elem_id: str | None = None
 ) -> gr.HTML:
-    """A picker whose value :func:`read_uploads` understands; an empty string without a photo.
+    """Return a picker whose value :func:`read_uploads` parses; empty string without a photo.
 
     Args:
-        label: What the photo is; also its accessible name.
+        label: The picker's label and accessible name.
         settings: Limits on photos.
         several: Whether more than one photo may be given.
         elem_id: Its id in the page.
@@ -43,7 +43,7 @@ def photo_picker(
         multiple="multiple" if several else "",
         what="photos" if several else "a photo",
         max_bytes=settings.max_upload_bytes,
-        # Photos travel as base64 with some wrapping, which takes a third more room.
+        # Photos are sent as base64, which is a third larger, plus some overhead.
         max_total=int(settings.max_request_bytes * 0.7),
         max_photos=settings.max_photos,
     )
@@ -58,10 +58,10 @@ def photo_picker(
 
 
 def read_uploads(value: str | None, settings: Settings) -> list[Upload]:
-    """The photos in a picker's value, in order; empty without any.
+    """Parse the photos in a picker's value, in order; may be empty.
 
     Raises:
-        BadImage: The value is not what a picker sends, or a photo is too large.
+        BadImage: The value does not come from a picker, or a photo is too large.
     """
     if not value:
         return []
@@ -87,7 +87,7 @@ def read_uploads(value: str | None, settings: Settings) -> list[Upload]:
 
 
 def picker_value(uploads: Sequence[Upload]) -> str:
-    """What to send to a picker to fill it."""
+    """Return the value that fills a picker with these photos."""
     return json.dumps(
         [
             {
@@ -101,12 +101,12 @@ def picker_value(uploads: Sequence[Upload]) -> str:
 
 
 def digest(upload: Upload) -> str:
-    """The hash of a photo: two shots of a camera may share their name."""
+    """Return a photo's hash, its identity, because two photos may have the same name."""
     return hashlib.sha256(upload.data).hexdigest()
 
 
 def _face(number: object) -> int | None:
-    """Which face of the photo was chosen before, if any."""
+    """Return the number of the face chosen earlier, if any."""
     return number if isinstance(number, int) and number > 0 else None
 
 

@@ -32,7 +32,7 @@ EXISTING = [
 
 
 class Transfer:
-    """The part of the Gallery tab for admins that moves a gallery to another machine."""
+    """The admin section of the Gallery tab that exports and imports a gallery."""
 
     def __init__(self, service: FaceService, downloads: Downloads) -> None:
         self.service, self.downloads = service, downloads
@@ -56,7 +56,7 @@ class Transfer:
         self.too_large.refused(inputs=None, outputs=self.offered, **at_once(""))
 
     def do_export(self, request: gr.Request) -> str:
-        """Offer the gallery as a file, once."""
+        """Offer the gallery as a one-time download."""
         try:
             write = acting(self.service, request).export
             address, size, number = self.downloads.offer("gallery.faces", write, request.username)
@@ -72,7 +72,7 @@ class Transfer:
     def do_import(
         self, path: str | None, existing: str, request: gr.Request
     ) -> dict[Any, Any]:  # fmt: skip
-        """Take in an exported gallery; the file is deleted in any case."""
+        """Import an exported gallery; the uploaded file is always deleted."""
         try:
             mine = acting(self.service, request)
             said = Markup("")

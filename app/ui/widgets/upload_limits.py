@@ -1,4 +1,4 @@
-"""Files that Gradio uploads: how large they may be, said beside them and when one is larger."""
+"""Size limits of Gradio's file inputs, shown beside the input and when a file is too large."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from app.settings import Settings
 from model import wording
 
 _WRAPPING = 10_000
-"""Bytes of a request that are not the file itself, and some to spare."""
+"""Bytes of a request in addition to the file, with some margin."""
 
-# At the document, before Gradio hears of it: its own message has neither remedy nor place.
+# Listens on the document, before Gradio does: Gradio's own message offers no remedy.
 _SCRIPT = """
 const { file, limit } = JSON.parse(element.querySelector("[data-limit]").dataset.limit);
 const refusal = element.querySelector("[role=alert]");
@@ -35,12 +35,12 @@ document.addEventListener("drop", check, true);
 
 
 def limit_note(file: str, settings: Settings, otherwise: str) -> gr.HTML:
-    """The limit of a file input in words; its ``refused`` event follows a file that is too large.
+    """Return a note with a file input's limit; a too large file triggers its ``refused`` event.
 
     Args:
         file: The id of the file input in the page.
         settings: The limits.
-        otherwise: What to do with a larger file, a sentence.
+        otherwise: A sentence that says what to do with a larger file.
     """
     words = f"At most {wording.size(settings.max_request_bytes)} fit through the page. {otherwise}"
     rule = {"file": file, "limit": settings.max_request_bytes - _WRAPPING}
