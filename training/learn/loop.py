@@ -1,10 +1,7 @@
-"""The training loop.
+"""The training loop. A step depends only on the seed and the step number, so a run that was killed
+and resumed ends with exactly the weights of an uninterrupted one.
 
-A step depends only on the seed and the step number, so a run that was killed and resumed ends with
-exactly the weights of an uninterrupted one.
-
-Several processes share the batches of a single one. Each augments its own part of a batch with its
-own random numbers, so the augmentation differs from that of a single process.
+Several processes share each batch; each draws its own augmentation, unlike a single process.
 """
 
 from __future__ import annotations
@@ -48,8 +45,7 @@ class Job:
         labels: int64 ``(N,)``, 0..C-1.
         recipe: Training settings.
         out: Folder for checkpoints and ``metrics.csv``.
-        evaluate: Maps the network to metrics on validation data; the best has the highest
-            ``d_prime``.
+        evaluate: Maps the network to validation metrics; the highest ``d_prime`` is the best.
         extra: Optional further loss term: maps network and step to a scalar.
         fresh: Blocks of the network's ``trunk`` that start untrained: they use the head's learning
             rate, and ``freeze_bn`` skips them.
