@@ -52,7 +52,7 @@ class Settings:
     Attributes:
         data: Folder of the gallery, its index, keys, own calibrations and audit log; owner only.
         bundle: Folder of the model bundle.
-        engine: ``auto``, ``torch`` or ``onnxruntime``.
+        engine: ``auto``, ``torch``, ``onnxruntime`` or ``onnxruntime-int8``.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         gallery: ``postgresql://user@host/name`` for a gallery that several servers share; empty
             for a SQLite file in ``data``.

@@ -105,8 +105,7 @@ class Report:
         self.lines = kept
 
     def counts(self, keys: Iterable[Key]) -> dict[str, int]:
-        """Count the photos among ``keys`` by status, most frequent first; skips those without a
-        line."""
+        """Count photos by status, most frequent first; ``keys`` without a line are skipped."""
         found = Counter(self.lines[key].status for key in set(keys) if key in self.lines)
         return dict(found.most_common())
 

@@ -41,7 +41,7 @@ def _claim(folder: Path) -> int | None:
 def sweep(place: Path) -> list[Path]:
     """Delete the private folders in ``place`` that killed servers of this user left behind.
 
-    A running server holds a lock on its folder. Process ids are not used, since they are reused.
+    A running server holds a lock on its folder, so process ids do not matter.
     """
     swept = []
     for folder in place.glob(PREFIX + "*"):

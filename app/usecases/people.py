@@ -95,7 +95,7 @@ class PeopleService:
         """Return one person.
 
         Raises:
-            UnknownPerson: Nobody has that id. The methods below raise this too.
+            UnknownPerson: Nobody has that id. Methods that read or change a person raise this too.
         """
         self.principal.require("read")
         return self.context.gallery.reader.get(person_id)
