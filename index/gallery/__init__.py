@@ -1,4 +1,4 @@
-"""The source of truth: people, photos and embeddings."""
+"""The gallery of people, photos and embeddings: the source of truth."""
 
 from __future__ import annotations
 

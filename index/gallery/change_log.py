@@ -1,4 +1,4 @@
-"""What an index reads from the gallery: the change log and the vectors behind it."""
+"""The gallery as an index sees it: the change log and the vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VECTOR = (
 
 
 class ChangeLog:
-    """The committed state of a gallery, as an index in this process or another follows it."""
+    """The committed state of a gallery, for indexes in any process to follow."""
 
     def __init__(self, database: Database, facts: GalleryMeta) -> None:
         self._db = database
@@ -33,7 +33,7 @@ class ChangeLog:
             return self._head(connection)
 
     def mark_at(self, seq: int) -> Mark | None:
-        """The mark of a past change, or None if the log has no such number."""
+        """The mark of a past change, or None if the log has no change ``seq``."""
         if seq == 0:
             return Mark(self._facts.gallery_id, 0, 0)
         with self._db.read(committed=True) as connection:
@@ -50,27 +50,28 @@ class ChangeLog:
         return [Change(*row) for row in found]
 
     def listen(self, action: Callable[[], object]) -> Listener | None:
-        """Calls an action in a thread whenever another server or this one committed changes.
+        """Calls an action in a thread whenever any server has committed changes.
 
         Returns:
-            The work, to be closed; None where nobody announces changes and ``head`` is asked.
+            The listener, to be closed; None if the database sends no notifications and callers
+            must poll :meth:`head`.
         """
         return self._db.listen(action)
 
     def cache_key(self) -> bytes:
         """The key for an index cache.
 
-        An erasure replaces the key, so a cache written without it can never be opened again.
+        An erasure replaces the key, so that caches written before can never be opened again.
         """
         with self._db.read(committed=True) as connection:
             return meta.cache_key(connection, self._facts)
 
     def vectors_of(self, photos: Sequence[int], *, committed: bool = True) -> Vectors:
-        """Embeddings of those photo numbers that exist, ascending.
+        """Embeddings of the photos that exist, in ascending photo number.
 
         Args:
-            photos: The numbers.
-            committed: Inside a write, leave out what it has not committed yet.
+            photos: Photo numbers.
+            committed: Inside a write, ignore its uncommitted changes.
         """
         with self._db.read(committed=committed) as connection:
             found = connection.execute(
@@ -90,7 +91,7 @@ class ChangeLog:
         return self._vectors(found)
 
     def owners(self, photos: Sequence[int]) -> dict[int, str]:
-        """Person ids by photo number, for those photos that exist."""
+        """Person ids by photo number, for the photos that exist."""
         with self._db.read(committed=True) as connection:
             found = connection.execute(
                 "SELECT photos.id, people.id FROM photos "
@@ -109,8 +110,8 @@ class ChangeLog:
     def iter_embeddings(self, chunk: int = 4096) -> Iterator[Vectors]:
         """All committed embeddings in ascending photo number.
 
-        Each chunk is a short read of its own, so a long walk never holds up an erasure; changes
-        made meanwhile are in the log after the :meth:`head` taken before the walk.
+        Each chunk is a separate short read, so that a long iteration never blocks an erasure. Take
+        :meth:`head` first: changes made during the iteration follow it in the log.
         """
         last = 0
         while True:
@@ -130,7 +131,7 @@ class ChangeLog:
 
     def _vectors(self, found: list[tuple]) -> Vectors:
         secrets = self._facts.vault.open([row[3] for row in found])
-        # A backup of the gallery may hold people whose secrets were erased since.
+        # A restored backup may hold people whose secrets have been erased since.
         found = [
             (*row[:3], secret)
             for row, secret in zip(found, secrets, strict=True)

@@ -1,4 +1,4 @@
-"""Choosing the gallery's database by its address."""
+"""Connects to the gallery's database, chosen by its address."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SCHEMES = ("postgresql", "postgres")
 
 
 def check_address(url: str) -> None:
-    """Refuses what is no address of a database.
+    """Checks the address of a PostgreSQL database.
 
     Raises:
-        ValueError: If the scheme is not PostgreSQL's or no database is named.
+        ValueError: If the scheme is not PostgreSQL's or the database name is missing.
     """
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.path.strip("/"):
@@ -32,10 +32,10 @@ def check_address(url: str) -> None:
 
 
 def connect_database(folder: Path, url: str | None) -> Database:
-    """The database at an address, or the SQLite file in a folder.
+    """Connects to the database at an address, or to the SQLite file in a folder.
 
     Raises:
-        ValueError: If the address is not one of a database.
+        ValueError: If the address is invalid.
         GalleryUnavailable: If the database cannot be used.
     """
     if url is None:
@@ -47,10 +47,10 @@ def connect_database(folder: Path, url: str | None) -> Database:
 
 
 def connect_secrets(url: str | None, secrets_url: str | None) -> SecretsElsewhere | None:
-    """The store of secrets at an address, or None for the gallery's own table.
+    """Connects to the secret store at an address; None for the gallery's own table.
 
     Raises:
-        ValueError: If the gallery is a file, which overwrites its secrets in place.
+        ValueError: If the gallery is a SQLite file, which overwrites its secrets in place.
         GalleryUnavailable: If the store cannot be used.
     """
     if secrets_url is None:
@@ -64,7 +64,7 @@ def connect_secrets(url: str | None, secrets_url: str | None) -> SecretsElsewher
 
 
 def connect_shared(url: str) -> SharedState:
-    """What the servers of the gallery at an address share beside its people.
+    """Connects to the state that the servers of a gallery share, apart from its people.
 
     Raises:
         GalleryUnavailable: If the database cannot be used.

@@ -1,4 +1,4 @@
-"""What a gallery asks of its database; :mod:`sqlite` and :mod:`postgresql` provide it."""
+"""The database interface of the gallery; :mod:`sqlite` and :mod:`postgresql` implement it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MetaValue = str | int | bytes
 
 
 class Rows(Protocol):
-    """The answer to one statement."""
+    """The result of one statement."""
 
     rowcount: int
 
@@ -23,18 +23,18 @@ class Rows(Protocol):
 
 
 class Connection(Protocol):
-    """A connection inside a read or a write. Statements mark values with ``?``.
+    """A connection inside a read or a write. Statements use ``?`` as placeholder.
 
     Attributes:
-        any_number: Ends ``WHERE column``: the column is among the numbers of an :meth:`array`.
-        any_text: The same for texts.
+        any_number: SQL to follow ``WHERE column``: the column is in an :meth:`array` of numbers.
+        any_text: The same for an array of texts.
     """
 
     any_number: str
     any_text: str
 
     def array(self, values: Iterable[int] | Iterable[str]) -> Any:
-        """Several values as the one that ``any_number`` or ``any_text`` takes."""
+        """Packs several values into the one parameter of ``any_number`` or ``any_text``."""
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> Rows:
         """Runs one statement."""
@@ -46,26 +46,26 @@ class Connection(Protocol):
         """Runs an ``INSERT ... RETURNING number`` for each row; returns the numbers in order."""
 
     def pack(self, value: MetaValue) -> Any:
-        """A value in the form the table ``meta`` stores it in."""
+        """Encodes a value for the table ``meta``."""
 
     def unpack(self, stored: Any) -> MetaValue:
-        """The value behind its stored form."""
+        """Decodes a value of the table ``meta``."""
 
 
 class Listener(Protocol):
-    """Work in the background that can be ended."""
+    """A background listener that can be closed."""
 
     def close(self) -> None: ...
 
 
 class Database(Protocol):
-    """Many readers, one writer, every commit on disk. Safe to use from any thread.
+    """Many readers, one writer, every commit durable. Thread-safe.
 
     Every method raises ``GalleryUnavailable`` if the database cannot be used right now.
 
     Attributes:
-        name: The database in messages, without passwords.
-        start_over: What to do to start a new gallery in place of an empty one.
+        name: The database's name in messages, without passwords.
+        start_over: Instruction for replacing an empty gallery, for messages.
     """
 
     name: str
@@ -79,21 +79,21 @@ class Database(Protocol):
         """A connection to read from; each statement sees one consistent state.
 
         Args:
-            committed: Inside a write, leave out what it has not committed yet.
+            committed: Inside a write, ignore its uncommitted changes.
         """
 
     def write(self) -> AbstractContextManager[Connection]:
-        """A transaction: on disk when the block ends, undone when it raises.
+        """A transaction: durable when the block ends, rolled back if it raises.
 
-        There is one writer at a time, in all processes. In the same thread, a write inside a
-        write is a savepoint of it.
+        There is one writer at a time across all processes. A nested write in the same thread is a
+        savepoint.
         """
 
     def scrub(self) -> bool:
-        """Removes old versions of overwritten rows; returns False if some must stay for now."""
+        """Removes old versions of overwritten rows; returns False if some are still in use."""
 
     def listen(self, action: Callable[[], object]) -> Listener | None:
-        """Calls an action in a thread whenever photos changed; None where nobody announces it."""
+        """Calls an action in a thread when photos change; None if there are no notifications."""
 
     def close(self) -> None:
         """Closes every connection that is not in use."""
@@ -103,13 +103,13 @@ C = TypeVar("C")
 
 
 class Writer(Generic[C]):
-    """The one write transaction of a process, with savepoints for writes inside it.
+    """The single write transaction of a process, with savepoints for nested writes.
 
     Args:
-        begin: Borrows a connection and starts a transaction that waits for other processes.
-        run: Runs a statement that takes no values.
-        broken: Whether the database has ended the transaction on its own.
-        give_back: Takes a connection back.
+        begin: Borrows a connection and starts a transaction, waiting for other processes.
+        run: Runs a statement without values.
+        broken: Whether the database has already ended the transaction.
+        give_back: Returns a connection.
     """
 
     def __init__(
@@ -127,12 +127,12 @@ class Writer(Generic[C]):
 
     @property
     def connection(self) -> C | None:
-        """The connection of the calling thread's transaction, or None outside of one."""
+        """The connection of the calling thread's transaction, or None."""
         return self._connection if self._thread == threading.get_ident() else None
 
     @contextmanager
     def transaction(self) -> Iterator[C]:
-        """Commits when the block ends, undoes it when it raises."""
+        """Commits when the block ends; rolls back if it raises."""
         with self.lock:
             if self._connection is None:
                 self._connection, self._thread = self._begin(), threading.get_ident()
@@ -144,7 +144,7 @@ class Writer(Generic[C]):
                 yield connection
                 self._run(connection, "COMMIT" if self._depth == 1 else f"RELEASE {savepoint}")
             except BaseException:
-                # A full disk makes SQLite roll back on its own.
+                # SQLite rolls back by itself when the disk is full.
                 if not self._broken(connection):
                     if self._depth > 1:
                         self._run(connection, f"ROLLBACK TO {savepoint}")

@@ -1,4 +1,4 @@
-"""The second half of an erasure: old bytes leave the files once the rows are gone."""
+"""The second step of an erasure: removes old bytes from the files after rows are deleted."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CACHE_PATTERN = "index.cache*"
 
 
 class Erasure:
-    """Finishes erasures of a gallery, also those that an earlier process left unfinished.
+    """Finishes the erasures of a gallery, including those an earlier process left unfinished.
 
     Args:
-        folder: Where index cache files lie.
+        folder: Folder of the index cache files.
         database: The gallery's database.
-        store: Where secrets are kept, if not in the database.
+        store: The secret store, if secrets are not in the database.
     """
 
     def __init__(
@@ -32,10 +32,11 @@ class Erasure:
         self._store = store
 
     def finish(self) -> bool:
-        """Deletes void cache files and old versions of rows, if an erasure waits for that.
+        """Deletes invalidated cache files and old versions of rows, if an erasure is pending.
 
         Returns:
-            True when nothing is left; False inside a batch, which finishes at its end.
+            True if nothing is left. False if bytes remain, or inside a batch, which finishes
+            erasures at its end.
         """
         if self._db.writing:
             return False
@@ -53,7 +54,7 @@ class Erasure:
         return complete
 
     def _drop_secrets(self) -> bool:
-        """Deletes from the store what erasures that were committed left there."""
+        """Deletes the secrets of committed erasures from the store."""
         if self._store is None:
             return True
         with self._db.read() as connection:

@@ -1,8 +1,8 @@
-"""A gallery as one portable file: a zip archive of plain formats with checksums.
+"""Export and import a gallery as one portable file: a zip archive with checksums.
 
-Members: ``people.jsonl``, ``photos.jsonl`` (row ``i`` belongs to row ``i`` of the embeddings),
+Members: ``people.jsonl``, ``photos.jsonl`` (row ``i`` describes row ``i`` of the embeddings),
 ``embeddings.npy`` (float16), ``thumbnails/<i>`` and ``manifest.json`` with the SHA-256 of every
-member. For an encrypted gallery the whole archive is sealed with the gallery key.
+other member. For an encrypted gallery the whole archive is encrypted with the gallery key.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ FORMAT = "face-gallery"
 VERSION = 2
 
 _CLOCKS_APART = 24 * 3600.0
-"""Seconds by which the clock of the machine that exported may be ahead of this one's."""
+"""Most seconds by which the exporting machine's clock may be ahead of ours."""
 
 _MAX_TEXT, _MAX_METADATA = 10_000, 50_000
-"""Most characters of one text, and of all metadata of one person."""
+"""Most characters of one text, and of one person's metadata as JSON."""
 
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
                RuntimeError, TypeError, ValueError, sqlite3.Error, zipfile.BadZipFile)  # fmt: skip
-"""What reading a file raises that someone made to do harm: every field may be of any type."""
+"""Exceptions that a malicious file can cause: any field may have any type."""
 
 
 def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
-    """Exports a gallery; the file appears under its name only when it is whole.
+    """Exports a gallery; the file gets its final name only when it is complete.
 
     Args:
-        gallery: What to export. It must not change meanwhile: the export holds its write lock.
+        gallery: The gallery to export. The export holds its write lock, so it cannot change.
         path: The file to write.
-        key: Seals the file, or None.
+        key: Key to encrypt the file with, or None.
 
     Raises:
-        GalleryError: If the file cannot be written there.
+        GalleryError: If the file cannot be written.
     """
     try:
         _write_whole(gallery, path, key)
@@ -151,22 +151,22 @@ def read(
     *,
     thumbnails: bool = True,
 ) -> int:
-    """Imports an exported file; nothing is stored unless all of it is.
+    """Imports an exported file, all or nothing.
 
     Args:
-        gallery: Where to add the people.
+        gallery: The gallery to add the people to.
         path: The exported file.
-        key: The gallery key, needed when the file is sealed.
-        existing: ``error`` or ``skip`` for people whose id is here already.
-        thumbnails: Store the thumbnails of the file; False leaves them all out.
+        key: The gallery key, needed if the file is encrypted.
+        existing: ``error`` or ``skip`` people whose id is already in the gallery.
+        thumbnails: Whether to import thumbnails.
 
     Returns:
         The number of people added.
 
     Raises:
-        GalleryError: If the file is damaged, or a person is here already.
+        GalleryError: If the file is damaged, or a person exists and ``existing`` is ``error``.
         BundleMismatch: If it holds embeddings of another model.
-        WrongKey: If it is sealed and the key does not open it.
+        WrongKey: If it is encrypted and the key is missing or wrong.
     """
     if existing not in ("error", "skip"):
         raise ValueError(f"existing must be 'error' or 'skip', got {existing!r}")
@@ -198,10 +198,10 @@ def _opened(path: Path, key: bytes | None) -> Iterator[zipfile.ZipFile]:
 
 
 def _verify(archive: zipfile.ZipFile, file: str) -> dict:
-    """Checks every member against the manifest before anything is used."""
+    """Checks every member against the manifest before use."""
     members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-    # What is stored as it is, side by side, cannot unfold to more than was sent.
+    # Uncompressed members that do not overlap cannot form a zip bomb.
     if not stored or sum(member.file_size for member in members) > archive.start_dir:
         raise GalleryError(f"The export {file} was packed by another program; use the original.")
     manifest = json.loads(archive.read("manifest.json"))
@@ -218,10 +218,10 @@ def _verify(archive: zipfile.ZipFile, file: str) -> dict:
 
 
 def _is_date(value: object) -> bool:
-    """Whether a value is a moment of the past, or None: version 1 had no dates."""
+    """Whether a value is a past time, or None: version 1 had no dates."""
     if value is None:
         return True
-    # JSON knows NaN and infinity here; both fail the comparison.
+    # Python's JSON accepts NaN and infinity; both fail the comparison.
     return type(value) in (int, float) and 0 <= value <= time.time() + _CLOCKS_APART
 
 

@@ -23,15 +23,15 @@ from model.errors import GalleryError
 
 
 class Gallery:
-    """People kept durably. Make one with :meth:`open`.
+    """A durable store of people. Create it with :meth:`open`.
 
-    When a method returns, what it did is on disk. All methods may be called from any thread;
-    several processes may read while one writes.
+    When a method returns, its changes are on disk. Thread-safe; several processes may read while
+    one writes.
 
     Attributes:
-        folder: Where the gallery keeps its files.
-        reader: Answers questions about people and photos.
-        changes: What an index reads: the change log and the vectors.
+        folder: The gallery's folder.
+        reader: Queries about people and photos.
+        changes: The change log and the vectors, for indexes.
     """
 
     def __init__(self, folder: Path, database: Database, facts: GalleryMeta) -> None:
@@ -53,27 +53,28 @@ class Gallery:
         key: bytes | None = None,
         dimension: int | None = None,
     ) -> Gallery:
-        """Opens the gallery in a folder or at an address, or starts a new one there.
+        """Opens the gallery in a folder or at an address; creates it if it is missing.
 
         Args:
             folder: The data folder; created if it is missing.
             url: ``postgresql://user@host/name``, a database that several servers may share; the
-                folder then holds this server's index cache alone. None for a SQLite file in the
+                folder then holds only this server's index cache. None for a SQLite file in the
                 folder.
-            secrets_url: Another PostgreSQL database that keeps the secrets, so that backups of
-                the gallery do not bring back who was forgotten since; None for the gallery's own.
-            model_id: The model whose embeddings it holds. Needed to start a gallery; for an
-                existing one, None accepts whatever model it was made with.
+            secrets_url: Another PostgreSQL database for the secrets, so that a backup of the
+                gallery does not restore people who have been erased since. None for the gallery's
+                own database.
+            model_id: The model of the embeddings. Required for a new gallery; for an existing
+                one, None accepts its model.
             key: 32 bytes that encrypt names, embeddings and thumbnails at rest, or None.
-            dimension: Length of the model's vectors; no other is accepted from then on. None
-                leaves that to the first photo, which may come from somebody else's file.
+            dimension: Length of the model's vectors; others are rejected from then on. None
+                takes it from the first photo, which may come from an untrusted file.
 
         Raises:
             BundleMismatch: If the gallery belongs to another model, or its vectors have another
                 length.
-            WrongKey: If the key is missing, wrong, or not expected.
+            WrongKey: If the key is missing, wrong, or given for an unencrypted gallery.
             GalleryUnavailable: If the database cannot be used.
-            GalleryError: If it was written by a newer program.
+            GalleryError: If the gallery was written by a newer program.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -96,7 +97,7 @@ class Gallery:
 
     @property
     def model_id(self) -> str:
-        """The model whose embeddings it holds."""
+        """The model of the embeddings."""
         return self._facts.model_id
 
     @property
@@ -105,17 +106,17 @@ class Gallery:
 
     @property
     def origin(self) -> str | None:
-        """Id of the gallery that this one is, or was, filled from by a move; None for none."""
+        """Id of the gallery that a move copied this one from, or None."""
         with self._db.read() as connection:
             return meta.read_meta(connection, "origin")
 
     def set_origin(self, gallery_id: str) -> None:
-        """Notes that this gallery is filled from another one."""
+        """Records that this gallery is a copy of another one."""
         with self._db.write() as connection:
             meta.write_meta(connection, "origin", gallery_id)
 
     def close(self) -> None:
-        """Releases the database. The gallery must not be used afterwards."""
+        """Closes the database. The gallery must not be used afterwards."""
         self._db.close()
         if self._facts.vault.store is not None:
             self._facts.vault.store.close()
@@ -133,9 +134,9 @@ class Gallery:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Joins the writes of this thread into one commit, undone as a whole if it raises.
+        """Groups this thread's writes into one commit, rolled back as a whole if it raises.
 
-        Other writers wait until it ends, so a check made inside still holds at the commit.
+        Other writers wait until it ends, so that a check made inside still holds at the commit.
         """
         with self._db.write():
             yield
@@ -157,12 +158,12 @@ class Gallery:
 
         Args:
             name: The name to show; need not be unique.
-            photos: Their photos. A person without any is kept, but no search finds them.
-            metadata: JSON-serialisable facts to keep beside the name.
+            photos: Their photos. A person without photos is stored, but no search finds them.
+            metadata: JSON-serialisable data to store with the name.
             consent: How and when the person agreed.
-            person_id: An id to use instead of a fresh random one.
-            created: When the person was first enrolled, in seconds since the epoch; None for now.
-            updated: When the record last changed; None for now.
+            person_id: The id to use; None for a random one.
+            created: Time of the first enrollment, in seconds since the epoch; None for now.
+            updated: Time of the last change, in seconds since the epoch; None for now.
 
         Raises:
             BundleMismatch: If an embedding comes from another model.
@@ -196,7 +197,7 @@ class Gallery:
             return self.reader.get(person_id)
 
     def rename(self, person_id: str, name: str) -> Person:
-        """Gives a person another name."""
+        """Changes a person's name."""
         return self.update(person_id, name=name)
 
     def update(
@@ -207,7 +208,7 @@ class Gallery:
         metadata: dict[str, Any] | None = None,
         consent: str | None = None,
     ) -> Person:
-        """Replaces those of name, metadata and consent that are given, and erases the old ones."""
+        """Replaces the given values and erases the old ones."""
         with self._db.write() as connection:
             number = writes.known_person(connection, person_id)
             person = self.reader.get(person_id)
@@ -225,9 +226,9 @@ class Gallery:
         return person
 
     def merge(self, keep_id: str, gone_id: str) -> Person:
-        """Moves all photos of ``gone_id`` to ``keep_id`` and erases the emptied person.
+        """Moves all photos of ``gone_id`` to ``keep_id`` and erases ``gone_id``.
 
-        Name, metadata and consent of ``keep_id`` stay.
+        ``keep_id`` keeps its name, metadata and consent.
         """
         if keep_id == gone_id:
             raise ValueError(f"cannot merge the person {keep_id} with itself")
@@ -254,9 +255,9 @@ class Gallery:
     def forget(self, person_id: str) -> Erased:
         """Erases a person: name, metadata, consent, photos, embeddings, thumbnails.
 
-        The secrets that open the person's records are overwritten in the database file, the
-        write-ahead log is emptied and index cache files are deleted; an index notices at its
-        next use and saves a new cache without the person.
+        Overwrites the secrets that decrypt the person's records in the database file, empties the
+        write-ahead log and deletes index cache files. An index follows at its next use and saves
+        a new cache without the person.
         """
         with self._db.write() as connection:
             number = writes.known_person(connection, person_id)
@@ -271,10 +272,10 @@ class Gallery:
 
         Args:
             path: The file to write.
-            plain: Leave the file unencrypted although the gallery is encrypted.
+            plain: Do not encrypt the file, even if the gallery is encrypted.
 
         Raises:
-            GalleryError: If the file cannot be written there.
+            GalleryError: If the file cannot be written.
         """
         if self._db.writing:
             raise ValueError("export must not be called inside a batch")
@@ -284,9 +285,9 @@ class Gallery:
         """Adds everyone from an exported file, all or nothing.
 
         Args:
-            path: A file :meth:`export` wrote.
-            existing: ``error`` or ``skip``: what to do with people whose id is here already.
-            thumbnails: Store the thumbnails of the file; False leaves them all out.
+            path: A file written by :meth:`export`.
+            existing: ``error`` or ``skip`` people whose id is already in the gallery.
+            thumbnails: Whether to import thumbnails.
 
         Returns:
             The number of people added.

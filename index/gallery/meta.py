@@ -1,4 +1,4 @@
-"""What a gallery file says about itself: its id, its model, its keys."""
+"""The metadata of a gallery: its id, model, keys and pending erasures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from model.errors import BundleMismatch, GalleryError, WrongKey
 _PROOF = b"the key of this gallery"
 
 CACHE_MARK = "erasure"
-"""Where an erasure is noted until voided cache files are deleted and the log is empty."""
+"""Entry that marks a pending erasure until cache files are deleted and the log is empty."""
 
 LOG_MARK = "log_erasure"
-"""The same for one that only the log has to forget."""
+"""The same for an erasure that only has to empty the log."""
 
 OWN_TABLE = "table"
-"""Where secrets are kept unless they have a store of their own."""
+"""Location of the secrets if there is no separate store."""
 
 Marks = dict[str, MetaValue]
 
@@ -29,10 +29,10 @@ class GalleryMeta:
 
     Attributes:
         gallery_id: Random id given at creation.
-        model_id: The model whose embeddings it holds.
-        vault: Opens the secrets of people and photos.
-        tag_key: Key of the fingerprints by which names and photos are looked up.
-        cache_slot: The secret that seals index cache files.
+        model_id: The model of the embeddings.
+        vault: Creates and decrypts the secrets of people and photos.
+        tag_key: Key of the fingerprints used to look up names and photos.
+        cache_slot: Number of the secret that encrypts index cache files.
     """
 
     gallery_id: str
@@ -49,13 +49,13 @@ def establish(
     dimension: int | None = None,
     store: SecretsElsewhere | None = None,
 ) -> GalleryMeta:
-    """Reads the facts of a gallery, or writes them into a new one.
+    """Reads the metadata of a gallery, or creates it for a new one.
 
     Raises:
         BundleMismatch: If the gallery belongs to another model, or ``dimension`` is given and its
             vectors have another length.
-        WrongKey: If the key is missing, wrong, or not expected.
-        GalleryError: If the gallery is new and no model was named.
+        WrongKey: If the key is missing, wrong, or given for an unencrypted gallery.
+        GalleryError: If the gallery is new and no model is given.
     """
     with database.read() as connection:
         known = read_meta(connection, "gallery_id")
@@ -69,7 +69,7 @@ def establish(
         slot = connection.execute("SELECT value FROM secrets WHERE id = ?", (facts.cache_slot,))
         (handle,) = slot.fetchone()
     if facts.vault.open([handle]) == [None]:
-        # A backup from before an erasure: what that erased is gone, and so is this key.
+        # A backup from before an erasure: the erasure has also deleted this cache key.
         with database.write() as connection:
             begin_erasure(connection, facts)
     if dimension is not None and dimension != stored:
@@ -157,7 +157,7 @@ def _recognise(
 
 
 def require_dimension(connection: Connection, dimension: int) -> None:
-    """Fixes the length of the gallery's vectors, or checks it.
+    """Sets the length of the gallery's vectors, or checks it if already set.
 
     Raises:
         BundleMismatch: If the gallery's vectors have another length.
@@ -181,25 +181,25 @@ def cache_key(connection: Connection, facts: GalleryMeta) -> bytes:
 
 
 def begin_erasure(connection: Connection, facts: GalleryMeta) -> None:
-    """Makes every index cache written so far unreadable and asks for the log to be emptied."""
+    """Makes all existing index caches unreadable and requests that the log be emptied."""
     ((_, stored),) = facts.vault.create(1)
     overwrite_secret(connection, facts, facts.cache_slot, stored)
     write_meta(connection, CACHE_MARK, uuid.uuid4().hex)
 
 
 def begin_log_erasure(connection: Connection) -> None:
-    """Asks for the log to be emptied, after a change of what no index cache holds."""
+    """Requests that the log be emptied, after a change that affects no index cache."""
     write_meta(connection, LOG_MARK, uuid.uuid4().hex)
 
 
 def waiting_erasures(connection: Connection) -> Marks:
-    """Marks of erasures whose old bytes may still lie in the log or in cache files."""
+    """Marks of pending erasures, whose old bytes may remain in the log or in cache files."""
     marks = {name: read_meta(connection, name) for name in (CACHE_MARK, LOG_MARK)}
     return {name: mark for name, mark in marks.items() if mark}
 
 
 def end_erasures(connection: Connection, done: Marks) -> None:
-    """Takes marks off, but for one that another erasure has replaced since it was read."""
+    """Clears marks, except those that another erasure has replaced since they were read."""
     for name, mark in done.items():
         if read_meta(connection, name) == mark:
             write_meta(connection, name, 0)
@@ -213,7 +213,7 @@ def add_secrets(connection: Connection, stored: list[bytes]) -> list[int]:
 
 
 def shred(connection: Connection, facts: GalleryMeta, numbers: list[int]) -> None:
-    """Overwrites secrets in place; what they sealed is noise from then on."""
+    """Overwrites secrets in place; the data they encrypted becomes unreadable."""
     for number in numbers:
         overwrite_secret(connection, facts, number, None)
 
@@ -221,13 +221,13 @@ def shred(connection: Connection, facts: GalleryMeta, numbers: list[int]) -> Non
 def overwrite_secret(
     connection: Connection, facts: GalleryMeta, number: int, stored: bytes | None
 ) -> None:
-    """Puts a stored secret, or zeros, in the place of another one."""
+    """Replaces a stored secret by another one, or by zeros."""
     found = connection.execute("SELECT value FROM secrets WHERE id = ?", (number,))
     (old,) = found.fetchone()
     if facts.vault.store is not None:
-        # Deleted from the store after the commit, and only then: an undone erasure needs it.
+        # Delete it from the store only after the commit: a rollback needs the old secret.
         connection.execute("INSERT INTO dropped_secrets (handle) VALUES (?)", (old,))
-    # Of the same length, so that SQLite overwrites the very bytes.
+    # Same length, so that SQLite overwrites the bytes in place.
     value = bytes(len(old)) if stored is None else stored
     connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (value, number))
 

@@ -1,4 +1,4 @@
-"""Copying a gallery into another database: resumable, and verified by counts and checksums."""
+"""Copies a gallery into another database: resumable, verified by counts and checksums."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from model.errors import BundleMismatch, GalleryError
 from model.types import Embedding
 
 PEOPLE_AT_ONCE = 100
-"""People per commit; a move that is cut off repeats at most so many."""
+"""People per commit; an interrupted move repeats at most this many."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """How much a gallery holds.
+    """Counts and checksum of a gallery.
 
     Attributes:
         people: Number of people.
         photos: Number of photos.
-        checksum: The sum of SHA-256 over each person with their photos, without the photos'
-            numbers, in hexadecimal.
+        checksum: Sum of the SHA-256 of each person with their photos, in hexadecimal; photo
+            numbers are not included.
     """
 
     people: int
@@ -38,13 +38,13 @@ class Content:
 
 @dataclass(frozen=True)
 class Moved:
-    """The end of a move.
+    """The result of a move.
 
     Attributes:
-        copied: People copied this time; the others were there from an earlier run.
-        removed: People deleted from the target because the source has forgotten them since.
-        source: What the source holds.
-        target: What the target holds.
+        copied: People copied in this run; the others were already there.
+        removed: People deleted from the target because they are no longer in the source.
+        source: Content of the source.
+        target: Content of the target.
     """
 
     copied: int
@@ -58,19 +58,19 @@ class Moved:
 
 
 def move_gallery(source: Gallery, target: Gallery, *, progress: bool = False) -> Moved:
-    """Copies everyone to another gallery and checks the copy. The source stays as it is.
+    """Copies everyone to another gallery and verifies the copy. The source is not changed.
 
-    People keep their ids and dates; photos get new numbers. Run it again to continue a move that
-    was cut off, or to carry over what changed in the source since.
+    People keep their ids and dates; photos get new numbers. Run it again to continue an
+    interrupted move, or to copy later changes of the source.
 
     Args:
-        source: Where people are.
-        target: An empty gallery, or one that an earlier move from the same source began.
-        progress: Show a bar on the terminal.
+        source: The gallery to copy.
+        target: An empty gallery, or one with an earlier move from the same source.
+        progress: Show a progress bar on the terminal.
 
     Raises:
         BundleMismatch: If the target is for embeddings of another model.
-        GalleryError: If the target holds people of its own.
+        GalleryError: If the target holds people from elsewhere.
     """
     if source.model_id != target.model_id:
         raise BundleMismatch(
@@ -91,7 +91,7 @@ def move_gallery(source: Gallery, target: Gallery, *, progress: bool = False) ->
 
 
 def content(gallery: Gallery) -> Content:
-    """What a gallery holds; equal for two galleries with the same people in any order."""
+    """Computes the content of a gallery; independent of the order of people."""
     whole, people, photos = 0, 0, 0
     for part in _parts(gallery):
         for person, mine in _photos_of(gallery, part):
@@ -101,7 +101,7 @@ def content(gallery: Gallery) -> Content:
 
 
 def _claim(source: Gallery, target: Gallery) -> None:
-    """Notes in the target where its people come from, or refuses one that is in use."""
+    """Records the source in the target; rejects a target with people from elsewhere."""
     origin = target.origin
     if origin is None and target.reader.count() == 0:
         target.set_origin(source.gallery_id)
@@ -118,7 +118,7 @@ def _parts(gallery: Gallery) -> Iterator[list[Person]]:
 
 
 def _copy(source: Gallery, target: Gallery, people: Sequence[Person]) -> int:
-    """Copies those people whom the target lacks, or holds otherwise, in one commit."""
+    """Copies the people that are missing or different in the target, in one commit."""
     ids = [person.id for person in people]
     there = list(target.reader.get_many(ids).values())
     held = {person.id: _digest(person, mine) for person, mine in _photos_of(target, there)}
@@ -143,7 +143,7 @@ def _copy(source: Gallery, target: Gallery, people: Sequence[Person]) -> int:
 
 
 def _remove_surplus(source: Gallery, target: Gallery) -> int:
-    """Forgets in the target whom the source has forgotten since an earlier run."""
+    """Erases people from the target who are no longer in the source."""
     removed = 0
     for people in _parts(target):
         known = source.reader.get_many([person.id for person in people])
@@ -157,7 +157,7 @@ def _remove_surplus(source: Gallery, target: Gallery) -> int:
 def _photos_of(
     gallery: Gallery, people: Sequence[Person]
 ) -> Iterator[tuple[Person, list[NewPhoto]]]:
-    """People with everything stored about their photos."""
+    """Yields people with all stored data of their photos."""
     rows = gallery.changes.vectors_of_people([person.id for person in people])
     vectors = dict(zip(rows.ids.tolist(), rows.vectors, strict=True))
     for person in people:

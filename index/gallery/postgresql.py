@@ -1,4 +1,4 @@
-"""The gallery in PostgreSQL: many servers read, one writes at a time, every commit on disk."""
+"""The gallery in PostgreSQL: many servers read, one writes at a time, every commit durable."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 POOL = 12
 ROWS_AT_ONCE = 100
 VACUUM_FULL_BYTES = 256 << 20
-"""Size up to which the table of secrets is written anew after an erasure."""
+"""Size in bytes up to which an erasure rewrites the whole table of secrets."""
 
 _VALUES = re.compile(r"VALUES (\([?, ]+\))")
 
 
 @lru_cache(maxsize=512)
 def _translated(sql: str) -> str:
-    # Values and answers travel in binary form: most of them are sealed bytes.
+    # Binary parameters and results: most of them are encrypted bytes.
     return sql.replace("?", "%b")
 
 
@@ -65,7 +65,7 @@ class PostgresConnection:
         return [row[0] for cursor in self._in_parts(sql, rows) for row in cursor.fetchall()]
 
     def _in_parts(self, sql: str, rows: Sequence[Sequence[Any]]) -> Iterator[psycopg.Cursor]:
-        """Many rows in one statement, which saves the way to the server and back for each."""
+        """Inserts many rows per statement, to save a round trip for each."""
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = rows[start : start + ROWS_AT_ONCE]
             many = _VALUES.sub(lambda found: "VALUES " + ", ".join([found[1]] * len(part)), sql)  # noqa: B023
@@ -90,7 +90,7 @@ class PostgresDatabase:
         url: As for :class:`~index.postgresql.pool.Pool`.
 
     Raises:
-        GalleryUnavailable: If the server cannot be reached or refuses; so for every method.
+        GalleryUnavailable: If the server cannot be reached or refuses; applies to all methods.
     """
 
     def __init__(self, url: str) -> None:
@@ -126,7 +126,7 @@ class PostgresDatabase:
     def _begin(self) -> PostgresConnection:
         raw = self._pool.borrow()
         try:
-            # Each statement after the lock sees what the last writer committed.
+            # Each statement after the lock sees the last writer's commit.
             raw.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
             raw.execute(LOCK)
         except BaseException:
@@ -137,10 +137,10 @@ class PostgresDatabase:
         return PostgresConnection(raw)
 
     def scrub(self) -> bool:
-        """Removes dead rows of secrets; see ``index/README.md`` for what the log keeps.
+        """Removes dead rows of secrets; ``index/README.md`` describes what the log keeps.
 
         Returns:
-            False if this role may not, or a long transaction still needs them.
+            False if the role lacks the permission or a long transaction still needs the rows.
         """
         try:
             with self._pool.connection() as raw:

@@ -1,4 +1,4 @@
-"""Questions about people and photos."""
+"""Queries about people and photos."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PHOTO = (
 
 
 class GalleryReader:
-    """Everything that can be asked about people and photos; inside a batch, with its changes."""
+    """Queries about people and photos; inside a batch they see its changes."""
 
     def __init__(self, database: Database, facts: GalleryMeta) -> None:
         self._db = database
         self._facts = facts
 
     def dimension(self) -> int | None:
-        """Length of the gallery's vectors, or None while neither opening nor a photo has set it."""
+        """Length of the gallery's vectors, or None if not set yet."""
         with self._db.read() as connection:
             return meta.read_meta(connection, "dimension")
 
@@ -61,7 +61,7 @@ class GalleryReader:
         return people[0]
 
     def get_many(self, person_ids: Sequence[str]) -> dict[str, Person]:
-        """Those of the given people who are in the gallery, by id."""
+        """The given people who are in the gallery, by id."""
         with self._db.read() as connection:
             found = connection.execute(
                 f"{_PERSON} WHERE people.id {connection.any_text}", (connection.array(person_ids),)
@@ -81,10 +81,10 @@ class GalleryReader:
         """A page of people, oldest record first.
 
         Args:
-            limit: At most this many.
-            offset: How many to pass over.
-            query: Only people whose name contains this text, ignoring case. Names are sealed,
-                so this opens every record: about 5 seconds for a million people.
+            limit: Most people to return.
+            offset: Number of people to skip.
+            query: Only people whose name contains this text, ignoring case. Names are encrypted,
+                so this decrypts every record: about 5 seconds for a million people.
         """
         if limit < 0 or offset < 0:
             raise ValueError(f"limit and offset must not be negative, got {limit} and {offset}")
@@ -99,7 +99,7 @@ class GalleryReader:
         return list(islice(found, offset, offset + limit))
 
     def iter_people(self, chunk: int = 1000) -> Iterator[Person]:
-        """Everyone, oldest record first; each chunk is a short read of its own."""
+        """Everyone, oldest record first; each chunk is a separate short read."""
         last = 0
         while True:
             with self._db.read() as connection:
@@ -126,7 +126,7 @@ class GalleryReader:
         return self._photos(found)
 
     def photos_by_number(self, numbers: Sequence[int]) -> list[StoredPhoto]:
-        """Those of the numbered photos that exist, ascending."""
+        """The photos with these numbers that exist, in ascending order."""
         with self._db.read() as connection:
             found = connection.execute(
                 f"{_PHOTO} WHERE photos.id {connection.any_number} ORDER BY photos.id",
@@ -135,7 +135,7 @@ class GalleryReader:
         return self._photos(found)
 
     def photos_with_hash(self, content_hash: str) -> list[StoredPhoto]:
-        """Every stored photo made from a file with this content hash."""
+        """All stored photos from a file with this content hash."""
         with self._db.read() as connection:
             found = connection.execute(
                 _PHOTO + "WHERE photos.hash_tag = ? ORDER BY photos.id",
@@ -188,8 +188,8 @@ class GalleryReader:
         return photos
 
     def _with_secrets(self, found: list[tuple], column: int) -> Iterator[tuple[tuple, bytes]]:
-        """Rows with their secrets, without those whose secret was erased in the store."""
-        # A backup of the gallery may hold people whose secrets were erased since.
+        """Rows with their secrets; skips rows whose secret was erased in the store."""
+        # A restored backup may hold people whose secrets have been erased since.
         secrets = self._facts.vault.open([row[column] for row in found])
         for row, secret in zip(found, secrets, strict=True):
             if secret is not None:

@@ -1,4 +1,4 @@
-"""Connections to the gallery's SQLite file: many readers, one writer, every commit on disk."""
+"""The gallery in a SQLite file: many readers, one writer, every commit durable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HINTS = {
     sqlite3.SQLITE_CANTOPEN: "check the folder's permissions",
     sqlite3.SQLITE_PERM: "check the folder's permissions",
 }
-"""What to do about an error, by its primary code."""
+"""Advice by the primary error code."""
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -53,12 +53,12 @@ class SqliteDatabase:
     """A SQLite file in WAL mode; see :class:`~index.gallery.database.Database`.
 
     Args:
-        path: The database file; created, readable by its owner only, if it is missing.
+        path: The database file; created if missing, readable by its owner only.
         timeout: Seconds to wait for another process's write.
 
     Raises:
         GalleryUnavailable: If the file is locked, damaged or cannot be written, or the disk is
-            full; so for every method.
+            full; applies to all methods.
     """
 
     def __init__(self, path: Path, timeout: float = 30.0) -> None:
@@ -141,10 +141,10 @@ class SqliteDatabase:
         """Moves the write-ahead log into the main file and empties it.
 
         Args:
-            timeout: Seconds to wait for readers of older pages.
+            timeout: Seconds to wait for readers of old pages.
 
         Returns:
-            False when a reader kept the log in use.
+            False if a reader still uses the log.
         """
         with self._writer.lock, self._explained():
             connection = self._borrow()
@@ -162,7 +162,7 @@ class SqliteDatabase:
                 self._give_back(connection)
 
     def listen(self, action: Callable[[], object]) -> None:
-        """Nobody is told: each search asks the file, which costs microseconds."""
+        """Returns None: each search polls the file instead, which takes microseconds."""
 
     def close(self) -> None:
         with self._pool_lock:
@@ -198,12 +198,12 @@ class SqliteDatabase:
             raise self._unavailable(f"{error} ({cause})", hint) from error
 
     def _unavailable(self, cause: str, hint: str) -> GalleryUnavailable:
-        # Messages reach clients of the API, whom the server's folders do not concern.
+        # API clients see the message, so it must not reveal the server's folders.
         log.error("the gallery %s failed: %s", self.path, cause)
         return GalleryUnavailable(f"The gallery's file {self.path.name} failed: {cause}; {hint}.")
 
 
 def _primary_code(error: sqlite3.Error) -> int | None:
-    """The error's code without the extended part; None for errors of the Python module itself."""
+    """The primary error code; None for errors raised by the Python module itself."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else code & 0xFF

@@ -1,4 +1,4 @@
-"""Single-row work on the gallery's tables, inside a transaction the caller holds."""
+"""Writes to the gallery's tables, inside a transaction of the caller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def known_person(connection: Connection, person_id: str) -> int:
     """The number of a person.
 
     Raises:
-        UnknownPerson: If there is nobody with this id.
+        UnknownPerson: If there is no person with this id.
     """
     number = person_number(connection, person_id)
     if number is None:
@@ -40,7 +40,7 @@ def known_person(connection: Connection, person_id: str) -> int:
 
 
 def photo_owner(connection: Connection, photo_id: str) -> tuple[int, str]:
-    """The number and id of the person a photo belongs to.
+    """The number and id of a photo's person.
 
     Raises:
         UnknownPerson: If there is no photo with this id.
@@ -63,7 +63,7 @@ def photo_numbers(connection: Connection, number: int) -> list[int]:
 
 
 def profile(name: str, metadata: dict[str, Any], consent: str) -> bytes:
-    """The part of a person's record that is sealed."""
+    """The part of a person's record that is encrypted, as JSON."""
     try:
         text = json.dumps(
             {"name": name, "metadata": metadata, "consent": consent}, ensure_ascii=False
@@ -93,7 +93,7 @@ def insert_person(connection: Connection, facts: GalleryMeta, person: Person) ->
 
 
 def update_person(connection: Connection, facts: GalleryMeta, number: int, person: Person) -> None:
-    """Writes a person's profile again, under a fresh secret that overwrites the old one."""
+    """Rewrites a person's profile with a new secret that overwrites the old one."""
     ((secret, stored),) = facts.vault.create(1)
     found = connection.execute("SELECT secret FROM people WHERE number = ?", (number,))
     overwrite_secret(connection, facts, found.fetchone()[0], stored)
@@ -109,10 +109,10 @@ def update_person(connection: Connection, facts: GalleryMeta, number: int, perso
 
 
 def stored_vector(photo: NewPhoto, model_id: str) -> np.ndarray:
-    """A photo's vector in the form it is stored in, float16 ``(D,)``.
+    """A photo's vector as stored, float16 ``(D,)``.
 
     Raises:
-        BundleMismatch: If another model made it.
+        BundleMismatch: If it comes from another model.
         ValueError: If it is not a unit vector.
     """
     if photo.embedding.model_id != model_id:
@@ -181,14 +181,14 @@ def insert_photos(
 
 
 def _details(photo: NewPhoto) -> bytes:
-    """The part of a photo's record that is sealed."""
+    """The part of a photo's record that is encrypted, as JSON."""
     names = ("content_hash", "source_name", "note")
     text = json.dumps({name: getattr(photo, name) for name in names}, ensure_ascii=False)
     return text.encode()
 
 
 def delete_photos(connection: Connection, facts: GalleryMeta, numbers: list[int]) -> int:
-    """Shreds and deletes photos, logs it, and returns how many thumbnails went with them."""
+    """Shreds, deletes and logs photos; returns the number of thumbnails deleted."""
     chosen, among = (connection.array(numbers),), connection.any_number
     slots = connection.execute(f"SELECT secret FROM photos WHERE id {among}", chosen).fetchall()
     shred(connection, facts, [slot for (slot,) in slots])
@@ -206,7 +206,7 @@ def delete_person(connection: Connection, facts: GalleryMeta, number: int) -> No
 
 
 def move_photos(connection: Connection, source: int, target: int) -> None:
-    """Hands all photos of one person to another and logs them as changed."""
+    """Moves all photos of one person to another and logs them as changed."""
     numbers = photo_numbers(connection, source)
     connection.execute("UPDATE photos SET person = ? WHERE person = ?", (target, source))
     _log(connection, "put", numbers)

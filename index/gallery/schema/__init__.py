@@ -1,1 +1,1 @@
-"""The tables of each database, and how an older gallery becomes a current one."""
+"""The tables of each database, and their migrations."""

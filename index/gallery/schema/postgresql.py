@@ -1,4 +1,4 @@
-"""The gallery's tables in PostgreSQL, and how an older gallery becomes a current one."""
+"""The gallery's tables in PostgreSQL, and their migrations."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     import psycopg
 
 CHANGES = "face_gallery"
-"""Where a commit that changed photos is announced; the payload is the schema's name."""
+"""Notification channel for commits that change photos; the payload is the schema's name."""
 
 SHARED = "face_shared"
-"""The same for the documents that servers share."""
+"""The same for changes of the documents that servers share."""
 
 _V1 = """
 CREATE TABLE meta (key text PRIMARY KEY, value bytea NOT NULL);
@@ -137,20 +137,20 @@ CREATE TRIGGER document_announced AFTER INSERT OR UPDATE ON documents
 """
 
 MIGRATIONS: tuple[str, ...] = (_V1, _V2, _V3)
-"""Scripts that lead from version ``i`` to ``i + 1``; append, never edit."""
+"""Scripts that migrate from version ``i`` to ``i + 1``; append, never edit."""
 
 
 def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIONS) -> int:
-    """Brings a database up to the newest schema, in one transaction.
+    """Migrates a database to the newest schema, in one transaction.
 
-    Servers that start at once wait for each other, and only the first one does the work.
+    Servers that start at the same time wait for each other; only the first one migrates.
 
     Args:
         connection: A connection in autocommit mode.
-        migrations: The steps.
+        migrations: The migration scripts.
 
     Returns:
-        The version found before anything was done; 0 is a new gallery.
+        The version before the migration; 0 for a new gallery.
 
     Raises:
         GalleryError: If the gallery was written by a newer program.
@@ -177,4 +177,4 @@ def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIO
 
 
 LOCK = "SELECT pg_advisory_xact_lock(1178690405, hashtext(current_schema()))"
-"""Waits until no other process writes to the gallery of this schema; held until the commit."""
+"""Takes the write lock of this schema's gallery, waiting for others; held until the commit."""

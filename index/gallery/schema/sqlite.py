@@ -1,4 +1,4 @@
-"""The gallery's tables, and how an older file becomes a current one."""
+"""The gallery's tables in SQLite, and their migrations."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ BEGIN UPDATE counts SET photos = photos - 1; END;
 """
 
 MIGRATIONS: tuple[str, ...] = (_V1,)
-"""Scripts that lead from version ``i`` to ``i + 1``; append, never edit."""
+"""Scripts that migrate from version ``i`` to ``i + 1``; append, never edit."""
 
 
 def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIONS) -> int:
-    """Brings a database up to the newest schema; each step is one transaction.
+    """Migrates a database to the newest schema; each step is one transaction.
 
     Args:
         connection: A connection in autocommit mode.
-        migrations: The steps; the database's ``user_version`` counts how many it has seen.
+        migrations: The migration scripts; ``user_version`` counts those already applied.
 
     Returns:
-        The version found before anything was done; 0 is a new file.
+        The version before the migration; 0 for a new file.
 
     Raises:
         GalleryError: If the file was written by a newer program.
@@ -94,7 +94,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
     for version in range(found, len(migrations)):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            # Another process may have done this step while we waited for the lock.
+            # Another process may have run this step while we waited for the lock.
             if connection.execute("PRAGMA user_version").fetchone()[0] == version:
                 for statement in _statements(migrations[version]):
                     connection.execute(statement)
@@ -107,7 +107,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
 
 
 def _statements(script: str) -> list[str]:
-    """Splits a script; ``executescript`` would commit the surrounding transaction."""
+    """Splits a script into statements; ``executescript`` would commit the open transaction."""
     statements, current = [], ""
     for line in script.splitlines(keepends=True):
         current += line
