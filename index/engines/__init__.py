@@ -1,1 +1,1 @@
-"""Vector indexes: caches that follow the gallery."""
+"""Vector indexes: caches of the gallery's vectors that follow its changes."""

@@ -1,8 +1,8 @@
-"""The contract every vector index keeps, and how one is chosen.
+"""The interface of every vector index.
 
-An index holds one vector per photo under the photo's number and answers "which photos are
-nearest". It is a cache of the gallery: everything in it can be rebuilt, and it carries the
-:class:`Mark` of the last gallery change it includes.
+An index holds one vector per photo number and finds the nearest photos of a query. It is a cache
+of the gallery: it can always be rebuilt, and it stores the :class:`Mark` of the last gallery
+change it includes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from model.errors import IndexUnavailable
 
 @dataclass(frozen=True)
 class IndexStats:
-    """What an index is and holds.
+    """Type and size of an index.
 
     Attributes:
         engine: ``faiss`` or ``milvus``.
-        kind: How it searches, for example ``exact`` or ``rabitq``.
+        kind: Search method, for example ``exact`` or ``rabitq``.
         count: Number of vectors.
         dimension: Length of a vector.
-        memory_bytes: Memory the vectors take in this process; 0 when they are elsewhere.
-        details: Engine-specific facts.
+        memory_bytes: Bytes that the vectors take in this process; 0 if they are on a server.
+        details: Engine-specific values.
     """
 
     engine: str
@@ -42,13 +42,13 @@ class IndexStats:
 
 
 class VectorIndex(Protocol):
-    """One vector per photo, found by inner product of unit vectors (cosine).
+    """One vector per photo, searched by inner product of unit vectors (cosine).
 
-    All methods may be called from any thread.
+    Thread-safe.
 
     Attributes:
-        shared: Whether programs with other galleries can reach the same vectors. Such an index
-            is never emptied unasked; one of this process is rebuilt whenever it does not fit.
+        shared: Whether programs with other galleries can access the same vectors. A shared index
+            is emptied only on request; others are rebuilt whenever they do not match the gallery.
     """
 
     shared: bool
@@ -59,30 +59,30 @@ class VectorIndex(Protocol):
 
     @property
     def mark(self) -> Mark | None:
-        """The last gallery change included, or None for an index that never saw one."""
+        """The last gallery change included, or None for a new index."""
 
     def add(self, ids: np.ndarray, vectors: np.ndarray, people: Sequence[str]) -> None:
-        """Adds vectors, replacing those whose id is there already.
+        """Adds vectors; replaces those with the same id.
 
         Args:
-            ids: int64 array ``(n,)`` of photo numbers, without repeats.
+            ids: int64 array ``(n,)`` of unique photo numbers.
             vectors: float16 or float32 array ``(n, D)`` of unit vectors.
             people: Person ids, one per photo.
         """
 
     def remove(self, ids: np.ndarray) -> int:
-        """Removes those of the ids that are there and returns how many were."""
+        """Removes the ids that exist; returns their number."""
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The ``k`` nearest photos of each query, best first.
+        """Finds the ``k`` nearest photos of each query, best first.
 
         Args:
             queries: float32 array ``(q, D)`` of unit vectors.
-            k: How many per query.
+            k: Number of results per query.
 
         Returns:
-            Scores, float32 ``(q, k)``, and ids, int64 ``(q, k)``. Where there are fewer than
-            ``k`` photos the rest has score ``-inf`` and id ``-1``.
+            Scores, float32 ``(q, k)``, and ids, int64 ``(q, k)``. With fewer than ``k`` photos,
+            the rest has score ``-inf`` and id ``-1``.
         """
 
     def __len__(self) -> int:
@@ -92,20 +92,20 @@ class VectorIndex(Protocol):
         """All ids, int64, ascending."""
 
     def rebuild(self, chunks: Iterable[Vectors], mark: Mark) -> None:
-        """Replaces the whole content, whoever had it; ``mark`` is the change it stands for."""
+        """Replaces the whole content, even of another gallery; ``mark`` is its last change."""
 
     def advance(self, mark: Mark) -> None:
-        """Notes that all changes up to ``mark`` are included.
+        """Records that all changes up to ``mark`` are included.
 
         Raises:
-            IndexUnavailable: If the index is shared and belongs to another gallery by now.
+            IndexUnavailable: If the index is shared and now belongs to another gallery.
         """
 
     def stats(self) -> IndexStats:
-        """What the index is and holds."""
+        """Type and size of the index."""
 
     def close(self) -> None:
-        """Ends background work and releases connections."""
+        """Stops background work and closes connections."""
 
 
 def foreign_index() -> IndexUnavailable:
@@ -117,10 +117,10 @@ def foreign_index() -> IndexUnavailable:
 
 
 def check_rows(dimension: int, ids: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Checks what :meth:`VectorIndex.add` was given; returns the ids as int64.
+    """Checks the arguments of :meth:`VectorIndex.add`; returns the ids as int64.
 
     Raises:
-        ValueError: If shapes do not fit, or an id is negative or repeated.
+        ValueError: If shapes do not match, or an id is negative or repeated.
     """
     ids = np.asarray(ids, np.int64).reshape(-1)
     if vectors.shape != (len(ids), dimension):
@@ -133,10 +133,10 @@ def check_rows(dimension: int, ids: np.ndarray, vectors: np.ndarray) -> np.ndarr
 
 
 def check_queries(dimension: int, queries: np.ndarray, k: int) -> np.ndarray:
-    """Checks what :meth:`VectorIndex.search` was given; returns contiguous float32 queries.
+    """Checks the arguments of :meth:`VectorIndex.search`; returns contiguous float32 queries.
 
     Raises:
-        ValueError: If the shape does not fit or ``k`` is not positive.
+        ValueError: If the shape is wrong or ``k`` is not positive.
     """
     queries = np.ascontiguousarray(queries, np.float32)
     if queries.ndim != 2 or queries.shape[1] != dimension:

@@ -1,4 +1,4 @@
-"""Choosing the engine of a gallery by its address, and opening it."""
+"""Opens the index of a gallery; the address chooses the engine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ EMBEDDED = ("auto", "faiss")
 
 
 def place(url: str) -> tuple[str, ...]:
-    """Where the index at an address keeps its vectors: equal for all spellings of one index.
+    """Normalises an address: equal for all spellings of one index.
 
     Raises:
-        ValueError: If it is not the address of an index.
+        ValueError: If the address is invalid.
     """
     return ("faiss",) if url in EMBEDDED else MilvusAddress.parse(url).place
 
@@ -38,14 +38,14 @@ def open_index(
         gallery: The source of truth.
         url: ``faiss`` (or ``auto``) for an index in this process,
             ``milvus://host:19530/collection`` for a server, ``milvus-lite:/path/file.db`` for
-            Milvus's embedded form. Milvus keeps the vectors of an encrypted gallery in the
-            clear; a warning says so.
-        dimension: Length of a vector; needed while the gallery is empty.
-        progress: Show a bar on the terminal when the index must be rebuilt.
+            embedded Milvus. Milvus stores the vectors of an encrypted gallery unencrypted; a
+            warning is logged.
+        dimension: Length of a vector; required while the gallery is empty.
+        progress: Show a progress bar on the terminal during a rebuild.
 
     Raises:
-        IndexUnavailable: If the engine is not installed, its server is away, or the collection
-            belongs to another gallery.
+        IndexUnavailable: If the engine is not installed, its server does not answer, or the
+            collection belongs to another gallery.
     """
     index = connect(gallery, url, dimension=dimension)
     try:
@@ -57,7 +57,7 @@ def open_index(
 
 
 def connect(gallery: Gallery, url: str, *, dimension: int | None = None) -> VectorIndex:
-    """Opens an index as it is, be it behind or of another gallery; see :func:`open_index`."""
+    """Opens an index without updating it or checking its gallery; see :func:`open_index`."""
     known = gallery.reader.dimension()
     if known and dimension and known != dimension:
         raise ValueError(f"the gallery's vectors have {known} numbers, not {dimension}")
@@ -81,7 +81,7 @@ def connect(gallery: Gallery, url: str, *, dimension: int | None = None) -> Vect
 
 
 def discard(gallery: Gallery, url: str) -> None:
-    """Deletes what an index keeps outside this process: its cache file or its collection.
+    """Deletes the stored data of an index: its cache file or its collection.
 
     Raises:
         IndexUnavailable: If the collection belongs to another gallery.

@@ -1,4 +1,4 @@
-"""Keeping an index in step with the gallery, and its cache file beside it."""
+"""Synchronises an index and its cache file with the gallery."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from index.types import Mark, Vectors
 
 
 def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
-    """Applies to the index what the gallery committed since the change it stands for.
+    """Applies the gallery's changes since the index's mark.
 
-    An index of this gallery before it was restored from an older copy is rebuilt, and so is one
-    of another gallery unless it is shared.
+    Rebuilds an index whose mark is not in the log (the gallery was restored from an older copy),
+    and an index of another gallery unless it is shared.
 
     Returns:
-        The number of changes applied; 0 when it was up to date.
+        The number of changes applied; 0 if it was up to date.
 
     Raises:
         IndexUnavailable: If the index is shared and belongs to another gallery.
@@ -41,7 +41,7 @@ def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) ->
         gone = [photo for photo, operation in last.items() if operation == "drop"]
         if gone:
             index.remove(np.array(gone, np.int64))
-        # A photo put here and dropped later in the log is not in the gallery any more.
+        # A photo put here but dropped later in the log is no longer in the gallery.
         present = gallery.changes.vectors_of(
             [p for p, operation in last.items() if operation == "put"]
         )
@@ -58,17 +58,17 @@ def belongs_elsewhere(gallery: Gallery, mark: Mark | None) -> bool:
 
 
 def take_over(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
-    """Catches up like :func:`catch_up`, and rebuilds an index that belongs to another gallery."""
+    """Like :func:`catch_up`, but rebuilds an index that belongs to another gallery."""
     fill = rebuild if belongs_elsewhere(gallery, index.mark) else catch_up
     return fill(gallery, index, progress=progress)
 
 
 def rebuild(gallery: Gallery, index: VectorIndex, *, progress: bool = False) -> int:
-    """Fills the index from the gallery alone, whoever had it; returns the number of vectors."""
+    """Rebuilds the index from the gallery, even one of another; returns the number of vectors."""
     head, total = gallery.changes.head(), gallery.reader.counts().photos
     with tqdm(total=total, unit="photo", desc="index", disable=not (progress and total)) as bar:
         index.rebuild(_counted(gallery.changes.iter_embeddings(), bar), head)
-    # What changed during the walk is in the log after `head`.
+    # Changes made during the iteration are in the log after `head`.
     catch_up(gallery, index)
     return total
 
@@ -81,36 +81,37 @@ def _counted(chunks: Iterable[Vectors], bar: tqdm) -> Iterator[Vectors]:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The state of an index for a cache file, and the key to seal it with."""
+    """The state of an index for a cache file, and the key to encrypt it with."""
 
     content: Content
     key: bytes
 
 
 def save_cache(gallery: Gallery, index: VectorIndex) -> bool:
-    """Saves an index of this process for the next start.
+    """Saves an in-process index for the next start.
 
     Returns:
-        False for an index that lives elsewhere and needs no file.
+        False for an index on a server, which needs no file.
     """
     return write_cache(gallery, snapshot(gallery, index))
 
 
 def snapshot(gallery: Gallery, index: VectorIndex) -> Snapshot | None:
-    """What a cache file is to hold; None for an index that lives elsewhere and needs no file.
+    """Takes the state to cache; None for an index on a server, which needs no file.
 
-    Nobody else may change the index meanwhile; later changes leave what was taken as it is.
+    The caller must prevent other changes to the index meanwhile. Later changes do not affect the
+    snapshot.
     """
     if not isinstance(index, FaissIndex):
         return None
-    # The key is read before the state: an erasure in between voids the file.
+    # Read the key before the state: an erasure in between then invalidates the file.
     key = gallery.changes.cache_key()
     catch_up(gallery, index)
     return Snapshot(index.content(), key)
 
 
 def write_cache(gallery: Gallery, taken: Snapshot | None) -> bool:
-    """Writes the gallery's cache file; returns False when there is nothing to write."""
+    """Writes the gallery's cache file; returns False if there is nothing to write."""
     if taken is None:
         return False
     faiss_cache.save(taken.content, gallery.folder / CACHE_FILE, taken.key)
@@ -123,8 +124,8 @@ class Agreement:
 
     Attributes:
         photos: Number of photos in the gallery.
-        missing: Photo numbers the index lacked.
-        surplus: Ids in the index that are no photo of the gallery.
+        missing: Photo numbers that are not in the index.
+        surplus: Ids in the index that are not in the gallery.
     """
 
     photos: int
@@ -138,7 +139,7 @@ class Agreement:
 
 def compare(gallery: Gallery, index: VectorIndex) -> Agreement:
     """Compares the ids of gallery and index."""
-    # The index first: what is enrolled and indexed in between is no surplus.
+    # Read the index first, so that photos enrolled in between do not count as surplus.
     held = index.ids()
     wanted = gallery.changes.photo_ids()
     return Agreement(
@@ -149,14 +150,14 @@ def compare(gallery: Gallery, index: VectorIndex) -> Agreement:
 
 
 def repair(gallery: Gallery, index: VectorIndex) -> Agreement:
-    """Catches up, then adds what is missing and removes what should not be there.
+    """Catches up, then adds missing and removes surplus photos.
 
     Returns:
-        What was found wrong before the repair.
+        The differences found before the repair.
     """
     catch_up(gallery, index)
     found = compare(gallery, index)
-    # A gallery restored from an older copy gives numbers the index still holds to new photos.
+    # A gallery restored from an older copy may reuse numbers that the index still holds.
     known = gallery.changes.owners(found.surplus)
     gone = [number for number in found.surplus if number not in known]
     if gone:

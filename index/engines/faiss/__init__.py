@@ -1,1 +1,1 @@
-"""FAISS, in this process."""
+"""A FAISS index in this process."""

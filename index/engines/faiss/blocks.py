@@ -1,8 +1,8 @@
-"""Blocks of vectors inside the FAISS index: one that changes, one that is fast.
+"""The two blocks of the FAISS index: a mutable one and a fast one.
 
-``FlatBlock`` holds float16 vectors that can be added and removed and searches all of them.
-``FastBlock`` is built once over many vectors: a compact code finds candidates, the float16
-vectors rank them exactly; removed rows are only marked.
+``FlatBlock`` holds float16 vectors, supports adding and removing, and searches exhaustively.
+``FastBlock`` is built once over many vectors: compact codes find candidates, and the float16
+vectors rank them exactly. Removed rows are only marked.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from index.engines.faiss.install import GpuKind, load_faiss
 
 CANDIDATES = 1000
-"""How many candidates the compact code hands to exact ranking, at least, per query."""
+"""Fewest candidates per query that the compact codes pass to exact ranking."""
 
 GPU_MOST = 2048
-"""The most results a GPU index of faiss gives for one query."""
+"""Most results per query of a faiss GPU index."""
 
 BATCH = 16
-"""Queries from which it pays to unpack the vectors and compare them as matrices."""
+"""Number of queries from which converting to float32 and matrix products are faster."""
 
 
 def fp16_store(dimension: int) -> Any:
-    """An empty faiss index of float16 vectors with exact inner-product search."""
+    """Creates an empty faiss index of float16 vectors with exact inner-product search."""
     faiss = load_faiss()
     return faiss.IndexScalarQuantizer(
         dimension, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
@@ -33,7 +33,7 @@ def fp16_store(dimension: int) -> Any:
 
 
 def store_view(store: Any) -> np.ndarray:
-    """The store's vectors, float16 ``(n, D)``, without a copy; invalid after a resize."""
+    """View of the store's vectors, float16 ``(n, D)``; invalid after a resize."""
     if store.ntotal == 0:
         return np.empty((0, store.d), np.float16)
     codes = load_faiss().rev_swig_ptr(store.codes.data(), store.codes.size())
@@ -48,13 +48,13 @@ def append(store: Any, vectors: np.ndarray) -> None:
 
 
 class RowMap:
-    """Photo number to row; an array, as the gallery hands out numbers densely."""
+    """Maps photo numbers to rows; an array, because the gallery's numbers are dense."""
 
     def __init__(self) -> None:
         self._rows = np.full(1024, -1, np.int64)
 
     def __getitem__(self, ids: np.ndarray) -> np.ndarray:
-        """Rows of the ids, -1 for those that are not there."""
+        """Rows of the ids; -1 for unknown ids."""
         rows = np.full(len(ids), -1, np.int64)
         known = (ids >= 0) & (ids < len(self._rows))
         rows[known] = self._rows[ids[known]]
@@ -73,7 +73,7 @@ class RowMap:
 
 
 class FlatBlock:
-    """Float16 vectors in memory, searched one by one."""
+    """Float16 vectors in memory, searched exhaustively."""
 
     def __init__(self, dimension: int) -> None:
         self.store = fp16_store(dimension)
@@ -82,7 +82,7 @@ class FlatBlock:
 
     @classmethod
     def around(cls, ids: np.ndarray, store: Any) -> FlatBlock:
-        """Rows over a store that is filled already."""
+        """Creates a block around a filled store."""
         rows = cls(store.d)
         rows.store, rows._ids = store, np.array(ids, np.int64)
         rows._map[rows._ids] = np.arange(len(ids))
@@ -104,7 +104,7 @@ class FlatBlock:
         return self.store.codes.size() + self._ids.nbytes + self._map.nbytes
 
     def add(self, ids: np.ndarray, vectors: np.ndarray) -> None:
-        """Appends rows; none of the ids may be there already."""
+        """Appends rows; the ids must be new."""
         start, end = len(self), len(self) + len(ids)
         if end > len(self._ids):
             self._ids = np.resize(self._ids, max(end, 2 * len(self._ids), 1024))
@@ -113,7 +113,7 @@ class FlatBlock:
         self._map[ids] = np.arange(start, end)
 
     def remove(self, ids: np.ndarray) -> int:
-        """Removes rows by moving rows from the end into their places."""
+        """Removes rows and fills the gaps with rows from the end."""
         rows = self._map[ids]
         rows = np.unique(rows[rows >= 0])
         if not len(rows):
@@ -125,7 +125,7 @@ class FlatBlock:
         self._map[self._ids[rows]] = -1
         vectors = self.vectors
         vectors[holes] = vectors[movers]
-        # The freed end stays allocated: nothing of a removed face remains in it.
+        # The freed end stays allocated, so overwrite the removed faces.
         vectors[left:] = 0
         self._ids[holes] = self._ids[movers]
         self._map[self._ids[holes]] = holes
@@ -147,13 +147,13 @@ class FlatBlock:
 
 
 class FastBlock:
-    """Many vectors behind a compact code. Rows are marked when removed, never moved.
+    """Many vectors with compact codes. Removed rows are marked, never moved.
 
     Args:
-        ids: int64 ``(n,)``.
+        ids: int64 ``(n,)`` photo numbers.
         store: The float16 vectors in the same order (see :func:`fp16_store`).
-        coder: A faiss index over the same rows that proposes candidates; built if None.
-        kind: ``rabitq`` on the CPU, or what :func:`plan_gpu` chose.
+        coder: A faiss index over the same rows that finds candidates; built if None.
+        kind: ``rabitq`` on the CPU, or the result of :func:`plan_gpu`.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class FastBlock:
 
     @property
     def live(self) -> np.ndarray:
-        """Rows that were not removed."""
+        """Row numbers that are not removed."""
         return np.flatnonzero(self._ids >= 0)
 
     @property
@@ -187,11 +187,11 @@ class FastBlock:
         return self.store.codes.size() + code * len(self._ids) + self._ids.nbytes + self._map.nbytes
 
     def vectors_at(self, rows: np.ndarray) -> np.ndarray:
-        """A copy of some vectors, float16."""
+        """A copy of the vectors in these rows, float16."""
         return store_view(self.store)[rows]
 
     def remove(self, ids: np.ndarray) -> int:
-        """Marks rows as removed and blanks their vectors."""
+        """Marks rows as removed and sets their vectors to zero."""
         rows = self._map[ids]
         rows = np.unique(rows[rows >= 0])
         if len(rows):
@@ -204,8 +204,8 @@ class FastBlock:
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores and ids of the ``k`` best live rows, padded with -1."""
         total = len(self._ids)
-        # Blanked rows score 0 and rarely come near the top: ask for a few more, and for all
-        # that are needed in the rare case.
+        # Removed rows score 0 and are rarely among the best: request a few more results, and
+        # search again with more in the rare case that these are too few.
         wanted = min(total, k + min(self.dead, 16))
         while True:
             if self.kind != "rabitq" and wanted > GPU_MOST:
@@ -235,7 +235,7 @@ def build_coder(store: Any, kind: GpuKind | str) -> Any:
     faiss = load_faiss()
     dimension, metric = store.d, faiss.METRIC_INNER_PRODUCT
     if kind == "rabitq":
-        # Without the random rotation the one-bit code is clearly worse.
+        # The one-bit code is clearly worse without the random rotation.
         coder = faiss.index_factory(dimension, f"RR{dimension},RaBitQfs", metric)
     elif kind == "gpu-flat":
         coder = faiss.IndexFlat(dimension, metric)
@@ -265,7 +265,7 @@ def _to_gpus(coder: Any) -> Any:
 def _search_batch(
     vectors: np.ndarray, queries: np.ndarray, k: int, block: int = 32_768
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Exact search of many queries at once, a block of vectors at a time."""
+    """Exact search of many queries, one block of vectors at a time."""
     faiss = load_faiss()
     best = faiss.ResultHeap(len(queries), k, keep_max=True)
     for start in range(0, len(vectors), block):
@@ -281,7 +281,7 @@ def _nothing(count: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _squeeze(scores: np.ndarray, ids: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Moves live results to the front, in order, and cuts or pads to ``k`` columns."""
+    """Moves live results to the front, keeps their order, and cuts or pads to ``k`` columns."""
     order = np.argsort(ids < 0, axis=1, kind="stable")[:, :k]
     out_scores, out_ids = _nothing(len(ids), k)
     width = order.shape[1]

@@ -1,7 +1,7 @@
-"""The FAISS index on disk: a cache that opens in seconds and is thrown away when in doubt.
+"""The cache file of the FAISS index: loads in seconds and is discarded when in doubt.
 
-The file is sealed with a key kept in the gallery. That makes damage visible, keeps vectors
-unreadable where the gallery is encrypted, and lets an erasure void every copy of the file by
+The file is encrypted with a key stored in the gallery. This detects damage, keeps the vectors of
+an encrypted gallery unreadable, and lets an erasure invalidate every copy of the file by
 replacing the key.
 """
 
@@ -29,7 +29,7 @@ def save(content: Content, path: Path, key: bytes) -> None:
     """Writes a cache: temporary file, fsync, rename.
 
     Args:
-        content: From :meth:`FaissIndex.content`; must stand for a gallery change.
+        content: From :meth:`FaissIndex.content`; must have a mark.
         path: The file to write.
         key: The gallery's current cache key.
     """
@@ -72,8 +72,8 @@ def load(index: FaissIndex, path: Path, key: bytes) -> None:
     """Fills an index from a cache.
 
     Raises:
-        IndexUnavailable: If the file is missing, damaged, cut off, voided or does not fit; the
-            index is left as it was.
+        IndexUnavailable: If the file is missing, damaged, truncated, invalidated by an erasure or
+            does not match; the index is unchanged.
     """
     try:
         with open(path, "rb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""FAISS in this process: exact for small galleries, coded and re-ranked for large ones."""
+"""The FAISS index: exact for small galleries, compact codes with re-ranking for large ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from index.types import Mark, Vectors
 log = logging.getLogger(__name__)
 
 EXACT_LIMIT = 100_000
-"""Vectors up to which every one of them is compared. By then the coded search is the faster one at
-128 to 512 numbers a vector; see ``tests.bench index``."""
+"""Most vectors for exhaustive search. At this size the search by codes is faster for vectors of
+128 to 512 dimensions; see ``tests.bench index``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """The two blocks of an index and the gallery change they stand for."""
+    """The two blocks of an index and the last gallery change they include."""
 
     flat: FlatBlock
     fast: FastBlock | None
@@ -34,18 +34,18 @@ class Content:
 
 
 class FaissIndex:
-    """An index in memory: a changing block in front of an optional fast one.
+    """An index in memory: a mutable block and an optional fast one.
 
-    New vectors go to a flat float16 block that is searched exactly. Past ``exact_limit`` a
-    background thread gathers all vectors into a fast block; what is added later waits in the
-    flat block and what is removed is marked, until the next gathering.
+    New vectors go to a flat float16 block that is searched exactly. Above ``exact_limit`` a
+    background thread moves all vectors into a fast block. Until the next rebuild of the fast
+    block, new vectors stay in the flat block and removed rows are only marked.
 
     Args:
         dimension: Length of a vector.
-        exact_limit: Vectors up to which no fast block is built; None for never.
-        gpu: Use GPUs for the fast block when faiss has any.
-        gpu_budget: Share of the GPUs' free memory that may be used.
-        background: Gather in a thread; False does it inside ``add``, for tests and tools.
+        exact_limit: Most vectors without a fast block; None to never build one.
+        gpu: Use GPUs for the fast block if faiss supports them.
+        gpu_budget: Largest fraction of the GPUs' free memory to use, in ``(0, 1]``.
+        background: Gather in a thread; False gathers inside ``add``, for tests and tools.
     """
 
     shared = False
@@ -59,11 +59,11 @@ class FaissIndex:
         gpu_budget: float = 0.8,
         background: bool = True,
     ) -> None:
-        # Below this number of queries faiss compares vectors itself, which is several times
-        # faster than the matrix product it would otherwise call.
+        # Below this number of queries faiss uses its own kernels, which are several times faster
+        # than a BLAS matrix product.
         load_faiss().cvar.distance_compute_blas_threshold = 8 * dimension
         self._dimension = dimension
-        # The compact code works on whole bytes.
+        # The compact code needs whole bytes.
         self._exact_limit = exact_limit if dimension % 8 == 0 else None
         self._gpu, self._gpu_budget, self._background = gpu, gpu_budget, background
         self._lock = ReadWriteLock()
@@ -72,7 +72,7 @@ class FaissIndex:
         self._mark: Mark | None = None
         self._gathering: threading.Thread | None = None
         self._changed: dict[int, bool] | None = None
-        """While gathering: ids touched since its snapshot, True if they are in the index."""
+        """While gathering: ids changed since its snapshot; True if they are in the index."""
 
     @property
     def dimension(self) -> int:
@@ -112,8 +112,8 @@ class FaissIndex:
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         queries = check_queries(self._dimension, queries, k)
-        # OpenMP's setting is per calling thread. One query gains nothing from more than one
-        # thread, and many requests at once lose by them.
+        # OpenMP's setting is per calling thread. More threads do not speed up a single query, and
+        # they slow down concurrent requests.
         load_faiss().omp_set_num_threads(1 if len(queries) == 1 else os.cpu_count() or 1)
         with self._lock.reading():
             blocks = [
@@ -140,7 +140,7 @@ class FaissIndex:
             self._flat, self._fast, self._mark = flat, fast, mark
 
     def gather(self) -> None:
-        """Builds the fast block from everything there is; searches go on meanwhile."""
+        """Builds the fast block from all vectors; searches continue meanwhile."""
         with self._lock.writing():
             if self._changed is not None:
                 return
@@ -168,21 +168,22 @@ class FaissIndex:
             self._flat, self._fast = flat, fast
 
     def content(self) -> Content:
-        """Everything the index holds, for a cache file.
+        """Returns the content of the index, for a cache file.
 
-        The changing block is copied, of the fast one only the ids: a row blanked while it is
-        being written belongs to a change after ``mark``, which is applied again after reading.
+        Copies the flat block, but only the ids of the fast one. A row that is set to zero while
+        the file is written belongs to a change after ``mark``, which is applied again after
+        loading.
         """
         while True:
             with self._lock.reading():
-                # Asked under the lock: a gathering may just have ended with removed rows in it.
+                # Check under the lock: gather() may just have finished with removed rows.
                 if self._fast is None or not self._fast.dead:
                     return self._copy()
             self._wait()
             self.gather()
 
     def restore(self, content: Content) -> None:
-        """Replaces what the index holds by what a cache file held."""
+        """Replaces the content of the index by that of a cache file."""
         self._wait()
         with self._lock.writing():
             self._flat, self._fast, self._mark = content.flat, content.fast, content.mark
@@ -240,7 +241,7 @@ class FaissIndex:
             self._gathering.join()
 
     def build(self, ids: np.ndarray, store: Any) -> FastBlock:
-        """A fast block over a store, on the GPUs when there are any and it fits."""
+        """Builds a fast block over a store, on GPUs if available and large enough."""
         if self._gpu and gpu_count():
             kind = plan_gpu(len(ids), self._dimension, free_gpu_memory(), self._gpu_budget)
             reason = "they do not fit"
@@ -254,7 +255,7 @@ class FaissIndex:
 
 
 def _clean(scores: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gives missing results the score the contract names."""
+    """Sets the score of missing results to ``-inf``, as :class:`VectorIndex` requires."""
     if len(ids) and ids[:, -1].min() < 0:
         scores = np.where(ids < 0, -np.inf, scores).astype(np.float32)
     return scores, ids

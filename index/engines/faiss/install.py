@@ -1,4 +1,4 @@
-"""FAISS as installed here: which build, how many GPUs, and how much fits on them."""
+"""The installed FAISS: its build, its GPUs, and what fits into their memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 GpuKind = Literal["gpu-flat", "gpu-ivf"]
 
 _WORKSPACE = 1.25
-"""Share of memory a GPU index takes beyond its vectors, for faiss's own buffers."""
+"""Memory of a GPU index relative to its vectors; the rest is for faiss's buffers."""
 
 
 def installed_builds(names: Iterable[str] | None = None) -> list[str]:
-    """The faiss distributions in this environment, sorted.
+    """Lists the faiss distributions of this environment, sorted.
 
     Args:
-        names: Distribution names to look through; by default those installed.
+        names: Distribution names to search; None for all installed ones.
     """
     if names is None:
         names = (dist.metadata["Name"] or "" for dist in importlib.metadata.distributions())
@@ -34,10 +34,10 @@ def installed_builds(names: Iterable[str] | None = None) -> list[str]:
 
 
 def check_builds(builds: list[str]) -> None:
-    """Refuses an environment in which two faiss builds overwrote each other's files.
+    """Rejects an environment with two faiss builds, which overwrite each other's files.
 
     Raises:
-        IndexUnavailable: If there is more than one, saying how to repair it.
+        IndexUnavailable: If there is more than one; the message says how to repair it.
     """
     if len(builds) > 1:
         keep = next(name for name in builds if name != "faiss-cpu")
@@ -55,7 +55,7 @@ def load_faiss() -> ModuleType:
     """Imports faiss after checking the installation.
 
     Raises:
-        IndexUnavailable: If it is missing or two builds are mixed.
+        IndexUnavailable: If it is missing or two builds are installed.
     """
     check_builds(installed_builds())
     try:
@@ -68,13 +68,13 @@ def load_faiss() -> ModuleType:
 
 
 def gpu_count() -> int:
-    """GPUs that faiss can use; 0 for a CPU build or a machine without one."""
+    """Number of GPUs that faiss can use; 0 for a CPU build or a machine without a GPU."""
     faiss = load_faiss()
     return faiss.get_num_gpus() if hasattr(faiss, "StandardGpuResources") else 0
 
 
 def free_gpu_memory() -> list[int]:
-    """Free bytes of each GPU as the driver reports them; empty if it cannot be asked."""
+    """Free bytes of each GPU, from the driver; empty if unknown."""
     command = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     try:
         output = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -84,17 +84,17 @@ def free_gpu_memory() -> list[int]:
 
 
 def plan_gpu(count: int, dimension: int, free: list[int], budget: float) -> GpuKind | None:
-    """What of an index fits on the GPUs, the vectors shared out evenly.
+    """Chooses the index type that fits on the GPUs, with the vectors split evenly.
 
     Args:
         count: Number of vectors.
         dimension: Length of a vector.
         free: Free bytes of each GPU.
-        budget: Share of the free memory that may be used, in ``(0, 1]``.
+        budget: Largest fraction of the free memory to use, in ``(0, 1]``.
 
     Returns:
-        ``gpu-flat`` (exact, 2 bytes a number), ``gpu-ivf`` (clustered, 1 byte a number,
-        re-ranked exactly on the CPU), or None when neither fits.
+        ``gpu-flat`` (exact, 2 bytes per dimension), ``gpu-ivf`` (clustered, 1 byte per dimension,
+        re-ranked exactly on the CPU), or None if neither fits.
     """
     if not 0 < budget <= 1:
         raise ValueError(f"budget must be in (0, 1], got {budget}")

@@ -1,1 +1,1 @@
-"""Milvus, on a server."""
+"""A Milvus index on a server."""

@@ -1,4 +1,4 @@
-"""How a Milvus index is named: one URL, secrets from the environment."""
+"""The address of a Milvus index: a URL, with secrets from the environment."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ CONSISTENCIES = ("Strong", "Session", "Bounded", "Eventually")
 
 @dataclass(frozen=True)
 class MilvusAddress:
-    """Where a collection is.
+    """The location of a collection and its options.
 
     Attributes:
-        uri: What pymilvus connects to: ``http(s)://host:port`` or a file for Milvus Lite.
+        uri: Address for pymilvus: ``http(s)://host:port``, or a file for Milvus Lite.
         collection: Name of the collection.
         database: Name of the database, or "" for the default one.
         token: ``user:password`` or an API key, or "".
         index: Index type, for example ``AUTOINDEX``, ``FLAT``, ``HNSW``, ``IVF_SQ8``, ``DISKANN``.
-        replicas: Copies the server keeps in memory for reading.
-        consistency: ``Strong``, ``Session``, ``Bounded`` or ``Eventually``, for searches.
+        replicas: Number of in-memory replicas on the server.
+        consistency: Consistency level of searches: ``Strong``, ``Session``, ``Bounded`` or
+            ``Eventually``.
     """
 
     uri: str
@@ -48,13 +49,13 @@ class MilvusAddress:
 
     @classmethod
     def parse(cls, url: str, environment: Mapping[str, str] | None = None) -> MilvusAddress:
-        """Reads ``milvus://host:19530/collection`` or ``milvus-lite:/path/file.db``.
+        """Parses ``milvus://host:19530/collection`` or ``milvus-lite:/path/file.db``.
 
-        Options follow as a query: ``?db=name&tls=1&index=HNSW&replicas=2&collection=name``. The
-        token comes from the variable ``MILVUS_TOKEN``, so that it stays out of logs.
+        Options are query parameters: ``?db=name&tls=1&index=HNSW&replicas=2&collection=name``.
+        The token comes from the variable ``MILVUS_TOKEN``, so that it does not appear in logs.
 
         Raises:
-            ValueError: If the URL has another form.
+            ValueError: If the URL is invalid.
         """
         environment = os.environ if environment is None else environment
         parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Calls to a Milvus server that may be away: how long each is tried, and who waits for it."""
+"""Calls to a Milvus server with retries and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ ATTEMPTS = 5
 TIMEOUT = 20.0
 ASK_TIMEOUT = 10.0
 ASK_PATIENCE = 5.0
-"""Seconds after which a question people wait for is not asked again."""
+"""Seconds after which an interactive read is not retried."""
 AWAY_SECONDS = 5.0
-"""How long such questions fail at once after one that was asked in vain."""
+"""Seconds for which interactive reads fail at once after the server did not answer."""
 
 
 TEMPORARY_GRPC = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED"})
 
 TEMPORARY_MILVUS = frozenset(
     {
-        1,  # service not ready; also what pymilvus gives a call that timed out
+        1,  # service not ready; also pymilvus's code for a timeout
         2,  # service unavailable; also "cannot connect"
         4,  # too many requests
         8,  # rate limit
-        11,  # the server's clock lags
+        11,  # the server's clock is behind
         103,  # collection not fully loaded
         401,  # no replica available
         503,  # channel not available
         *range(901, 906),  # node not found, offline, lacking, not matching, not available
     }
 )
-"""Codes of https://github.com/milvus-io/milvus/blob/master/pkg/util/merr/errors.go."""
+"""Codes from https://github.com/milvus-io/milvus/blob/master/pkg/util/merr/errors.go."""
 
 
 class RetryingClient:
@@ -58,16 +58,16 @@ class RetryingClient:
         self._probing = threading.Lock()
 
     def write(self, method: str, *args: Any, **options: Any) -> Any:
-        """A write, or a read that belongs to one: tried for long, so that no work is lost."""
+        """Calls a write, or a read for a write; retries for long, so that no work is lost."""
         action = getattr(self._client, method)
         return retry(lambda: action(*args, timeout=TIMEOUT, **options), self._uri)
 
     def ask(self, method: str, *args: Any, **options: Any) -> Any:
-        """A read people wait for.
+        """Calls an interactive read.
 
-        While the server is away one caller at a time finds out whether it is back, and the others
-        fail at once: threads that are shared with other work, such as comparing two photos, must
-        not all wait for it.
+        While the server does not answer, one caller at a time probes it and the others fail at
+        once. Otherwise all threads would wait for it, including those needed for other work such
+        as comparing two photos.
         """
         if not self._away:
             return self._heard(method, *args, **options)
@@ -92,29 +92,27 @@ class RetryingClient:
             self._away, self._away_until = True, time.monotonic() + AWAY_SECONDS
             raise
         except IndexUnavailable:
-            self._away = False  # a refusal is an answer
+            self._away = False  # the server answered, with a refusal
             raise
         self._away = False
         return answer
 
 
 class MilvusUnavailable(IndexUnavailable):
-    """The server does not answer; a refusal is another :class:`IndexUnavailable`."""
+    """The server does not answer. A refusal raises :class:`IndexUnavailable` itself."""
 
 
 def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T:
-    """Calls a Milvus action again, after growing pauses, while the server is away.
-
-    Whatever is called this way may be repeated without harm.
+    """Calls a Milvus action and retries it, with growing pauses, while there is no answer.
 
     Args:
-        action: What to call.
+        action: The call; must be idempotent.
         uri: The server, for messages.
-        patience: Seconds after which it is not called again.
+        patience: Seconds after which it is not retried.
 
     Raises:
-        MilvusUnavailable: If the server stays away.
-        IndexUnavailable: If it refuses the action.
+        MilvusUnavailable: If the server does not answer.
+        IndexUnavailable: If the server refuses the action.
     """
     import grpc
     from pymilvus.exceptions import MilvusException
@@ -139,7 +137,7 @@ def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T
 
 
 def _is_temporary(error: BaseException) -> bool:
-    """Whether the same call may succeed later, by the status codes of gRPC and Milvus."""
+    """Whether the call may succeed later, according to the codes of gRPC and Milvus."""
     import grpc
     from pymilvus.exceptions import ConnectError, MilvusException, MilvusUnavailableException
 
@@ -147,10 +145,10 @@ def _is_temporary(error: BaseException) -> bool:
         return error.code().name in TEMPORARY_GRPC
     if isinstance(error, (ConnectError, MilvusUnavailableException)):
         return True
-    # The other subclasses are complaints about the request.
+    # The other subclasses report errors in the request.
     if type(error) is not MilvusException:
         return False
-    # pymilvus wraps what gRPC or its own code raised, under a code that says nothing.
+    # pymilvus wraps errors of gRPC and its own under a generic code.
     wrapped = error.__cause__ or error.__context__
     if wrapped is not None and wrapped is not error:
         return _is_temporary(wrapped)

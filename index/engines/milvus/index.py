@@ -1,4 +1,4 @@
-"""Milvus, past one machine: the same contract, the vectors on a server."""
+"""The Milvus index: the same interface, with the vectors on a server."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from index.types import Mark, Vectors
 from model.errors import BundleMismatch, IndexUnavailable
 
 BATCH = 500
-"""Vectors per request; about 1 MB at 512 numbers, far below the server's limit of 64 MB."""
+"""Vectors per request: about 1 MB at 512 dimensions, far below the server's limit of 64 MB."""
 MOST_RESULTS = 16_384
-"""The most results a Milvus server gives for one query."""
+"""Most results per query of a Milvus server."""
 OWNER_SECONDS = 1.0
-"""How long it may take to notice that a collection was given to another gallery."""
+"""Most seconds until a process notices that another gallery has taken over the collection."""
 CLAIMED = -1
-"""The ``seq`` of a collection that is being rebuilt: no change of a gallery has it."""
+"""The ``seq`` of a collection that is being rebuilt; no gallery change has this number."""
 
 
 class MilvusIndex:
-    """Vectors in a Milvus collection. Make one with :meth:`connect`.
+    """Vectors in a Milvus collection. Create it with :meth:`connect`.
 
-    With the consistency level ``Strong``, the default, a search sees every write acknowledged
-    before it, by whichever process, and waits for the server's clock for that; ``Session`` sees
-    those of this process at once and others soon. The mark is stored in a small collection
-    beside the vectors, after them, so that a crash in between only repeats work. It also says
-    whose vectors they are: a collection belongs to one gallery until another rebuilds it.
+    With the default consistency level ``Strong``, a search sees all earlier acknowledged writes of
+    any process, but has to wait for the server's clock. With ``Session`` it sees this process's
+    writes at once and others soon.
 
-    Milvus gets the vectors as they are, also those of an encrypted gallery.
+    The mark is stored in a second, small collection after the vectors, so that a crash in between
+    only repeats work. It also identifies the owner: a collection belongs to one gallery until
+    another rebuilds it.
+
+    Milvus stores the vectors unencrypted, even those of an encrypted gallery.
     """
 
     shared = True
@@ -57,10 +59,10 @@ class MilvusIndex:
         Args:
             url: See :class:`MilvusAddress`.
             dimension: Length of a vector.
-            model_id: The model whose embeddings it holds.
+            model_id: The model of the embeddings.
 
         Raises:
-            IndexUnavailable: If pymilvus is not installed or the server is away.
+            IndexUnavailable: If pymilvus is not installed or the server does not answer.
             BundleMismatch: If the collection holds vectors of another length.
         """
         address = MilvusAddress.parse(url)
@@ -101,13 +103,13 @@ class MilvusIndex:
 
     @property
     def mark(self) -> Mark | None:
-        """The last change this process knows to be included.
+        """The last change that this process knows to be included.
 
         Raises:
-            IndexUnavailable: If the collection was given to another gallery meanwhile.
+            IndexUnavailable: If another gallery has taken over the collection.
         """
-        # Another process of the same gallery may be further by now; then this one repeats what
-        # that one did, which does no harm.
+        # Another process of the same gallery may be ahead. This one then repeats its work, which
+        # is harmless.
         if self._mark is not None and time.monotonic() - self._asked < OWNER_SECONDS:
             return self._mark
         stored = self._stored_mark(self._calls.ask)
@@ -119,7 +121,7 @@ class MilvusIndex:
         return self._mark
 
     def _check_owner(self, stored: Mark, gallery_id: str) -> None:
-        """Raises unless a stored mark is of this gallery, and no other process is at a rebuild."""
+        """Raises if the mark is of another gallery or another process is rebuilding."""
         if stored.gallery_id != gallery_id:
             raise foreign_index()
         if stored.seq == CLAIMED and (self._mark is None or self._mark.seq != CLAIMED):
@@ -161,8 +163,8 @@ class MilvusIndex:
         ids = check_rows(self._dimension, ids, vectors)
         if len(people) != len(ids):
             raise ValueError(f"{len(ids)} ids came with {len(people)} person ids")
-        # The person is the partition key: a photo that changed hands could stay in the old
-        # partition beside its new copy, so it is removed first.
+        # The person is the partition key. A photo moved to another person could remain in the old
+        # partition, so remove it first.
         self.remove(ids)
         for start in range(0, len(ids), BATCH):
             part = slice(start, start + BATCH)
@@ -240,8 +242,8 @@ class MilvusIndex:
         return np.sort(np.array(retry(walk, self._address.uri), np.int64))
 
     def rebuild(self, chunks: Iterable[Vectors], mark: Mark) -> None:
-        # Claimed before it is emptied: a process of another gallery is refused from here on,
-        # and a rebuild that is cut off is begun again.
+        # Claim the collection before emptying it: processes of other galleries are rejected from
+        # now on, and an interrupted rebuild starts again.
         self._store_mark(Mark(mark.gallery_id, CLAIMED, 0))
         self._calls.write("drop_collection", self._name)
         retry(self._prepare, self._address.uri)
@@ -250,7 +252,7 @@ class MilvusIndex:
         self.advance(mark)
 
     def drop(self) -> None:
-        """Deletes the collections and everything in them, and closes the index."""
+        """Deletes both collections and closes the index."""
         self._calls.write("drop_collection", state_name(self._name))
         self._calls.write("drop_collection", self._name)
         self.close()

@@ -1,4 +1,4 @@
-"""The collections a Milvus index lives in."""
+"""The collections of a Milvus index."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from index.engines.milvus.address import MilvusAddress
 
 
 def state_name(collection: str) -> str:
-    """The small collection that holds the mark."""
+    """Name of the small collection that holds the mark."""
     return f"{collection}_state"
 
 
 def create_collections(client: Any, address: MilvusAddress, dimension: int) -> None:
-    """Creates and loads the two collections where they are missing.
+    """Creates the two collections if they are missing, and loads them.
 
     Args:
         client: A ``pymilvus.MilvusClient``.
@@ -25,7 +25,7 @@ def create_collections(client: Any, address: MilvusAddress, dimension: int) -> N
     if not client.has_collection(address.collection):
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("id", DataType.INT64, is_primary=True)
-        # Photos of a person share a partition, so that a filter by person reads one of them.
+        # All photos of a person are in one partition, so that a filter by person reads only one.
         schema.add_field("person_id", DataType.VARCHAR, max_length=64, is_partition_key=True)
         schema.add_field("model_id", DataType.VARCHAR, max_length=128)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
@@ -45,7 +45,7 @@ def create_collections(client: Any, address: MilvusAddress, dimension: int) -> N
 
 
 def index_parameters(kind: str) -> dict[str, Any]:
-    """Build parameters of an index type; the server's own defaults for those not listed."""
+    """Build parameters of an index type; others use the server's defaults."""
     parameters = {
         "HNSW": {"M": 32, "efConstruction": 360},
         "IVF_FLAT": {"nlist": 4096},
@@ -55,7 +55,7 @@ def index_parameters(kind: str) -> dict[str, Any]:
 
 
 def search_parameters(kind: str, k: int) -> dict[str, Any]:
-    """Search parameters that favour finding the right person over speed."""
+    """Search parameters that favour recall over speed."""
     parameters = {
         "HNSW": {"ef": max(256, 2 * k)},
         "IVF_FLAT": {"nprobe": 256},
