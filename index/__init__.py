@@ -1,1 +1,1 @@
-"""Embeddings to people, durably."""
+"""Stores people with their embeddings durably, and finds them by face."""

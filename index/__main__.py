@@ -115,7 +115,7 @@ def _open_for_owner(path: str, flags: int) -> int:
 
 
 def _check_addresses(arguments: argparse.Namespace) -> None:
-    """Refuses addresses that name no index, and a move that would empty what it just filled."""
+    """Rejects invalid index addresses, and a move whose source and target are the same."""
     given = [getattr(arguments, name, None) for name in ("index", "source", "target")]
     places = [_place(url) for url in given if url is not None]
     if len(places) > len(set(places)):
@@ -175,7 +175,7 @@ def _gallery_at(
     model: Gallery | None,
     opened: ExitStack,
 ) -> Gallery:
-    """The gallery in a folder or at an address; a new one is for the model of another."""
+    """Opens the gallery in a folder or at an address; a new one uses the model of ``model``."""
     url = where if "://" in where else None
     if url is None and model is None and not (Path(where) / DATABASE_FILE).exists():
         raise GalleryError(f"There is no gallery in {where}.")

@@ -1,4 +1,4 @@
-"""Checks before a photo is stored: is it there already, is it somebody else, is it too poor?"""
+"""Checks before enrollment: duplicates, conflicts with other people, outliers, poor quality."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from index.search import PeopleSearch
 from index.types import NewPhoto
 
 _SAME_FACE = 0.999
-"""Cosine from which two faces of one file are one face. Stored vectors are rounded to float16,
-which costs less than 1e-6, and two engines of one model may differ by 1e-4; two people in a group
-photo, even twins, are far below."""
+"""Cosine above which two faces from one file are the same face. Rounding stored vectors to float16
+changes it by less than 1e-6, and two engines of one model may differ by 1e-4. Two people in a group
+photo, even twins, score far lower."""
 
 FindingCode = Literal["same_photo", "other_name", "already_enrolled", "outlier", "poor_quality"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason to hesitate.
+    """One problem found by the checks.
 
     Attributes:
-        code: ``same_photo``: this very face of this very file is stored already, or given twice.
-            ``other_name``: the face matches somebody with another name.
-            ``already_enrolled``: the face matches a record with the same name.
+        code: ``same_photo``: the same face of the same file is already stored, or given twice.
+            ``other_name``: the face matches a person with another name.
+            ``already_enrolled``: the face matches a person with the same name.
             ``outlier``: the face does not look like the person's other photos.
-            ``poor_quality``: the face is too poor to be trusted.
-        photo: Position of the photo among those given, from 0.
+            ``poor_quality``: the quality of the face is too low.
+        photo: Index of the photo in the input, from 0.
         message: A sentence for people.
-        score: The similarity or quality that was measured, if there is one.
-        limit: What it was compared with.
-        person_id: Whom the photo or face belongs to, if that is known.
+        score: The measured similarity or quality, if any.
+        limit: The limit that the score was compared with.
+        person_id: The person that the photo or face belongs to, if known.
         name: That person's name.
     """
 
@@ -50,15 +50,15 @@ class Finding:
 class EnrollmentChecks:
     """Checks photos before they are stored.
 
-    Run it inside ``gallery.batch()`` together with the enrollment, and no other process can
+    Run it together with the enrollment inside ``gallery.batch()``, so that no other process can
     commit in between.
 
     Args:
-        search: The people there are.
-        conflict: From the number of strangers a search meets to the calibrated score at which
-            two faces count as one person.
+        search: Search over the enrolled people.
+        conflict: Maps the number of strangers in a search (``SearchResult.strangers``) to the
+            calibrated score from which two faces count as one person.
         outlier: Score below which two photos count as different people.
-        min_quality: Quality score below which a face is poor.
+        min_quality: Quality score below which a face is poor, in ``[0, 1]``.
     """
 
     def __init__(
@@ -77,15 +77,15 @@ class EnrollmentChecks:
     def check(
         self, photos: Sequence[NewPhoto], *, name: str = "", person_id: str | None = None
     ) -> list[Finding]:
-        """Looks at photos on their way to a new or an existing person.
+        """Checks photos of a new or an existing person.
 
         Args:
-            photos: The photos.
-            name: The name they are meant for.
-            person_id: The person they are to be added to, or None for a new one.
+            photos: The photos to enroll.
+            name: The person's name.
+            person_id: The person to add them to, or None for a new one.
 
         Returns:
-            What was found, in the order of the photos.
+            The findings, in the order of the photos.
         """
         findings = [
             *self._same_photos(photos),
@@ -170,7 +170,7 @@ class EnrollmentChecks:
         findings = []
         for position, photo in enumerate(photos):
             others = np.delete(everything, position, axis=0) @ everything[position]
-            # The median stands even if a few of the others are wrong themselves.
+            # The median is robust if a few of the others are wrong themselves.
             score = float(np.median(others))
             if score < self._outlier:
                 findings.append(
@@ -188,7 +188,7 @@ class EnrollmentChecks:
 
 
 def _same_face(vectors: Sequence[np.ndarray], photo: NewPhoto) -> np.ndarray:
-    """Which of some vectors stand for the very face of a photo, bool ``(n,)``."""
+    """Mask of the vectors that are the same face as a photo's, bool ``(n,)``."""
     new = np.asarray(photo.embedding.vector, np.float32)
     rows = np.asarray(vectors, np.float32).reshape(len(vectors), len(new))
     return rows @ new > _SAME_FACE

@@ -1,4 +1,4 @@
-"""From the scores of a person's photos to one score for the person."""
+"""Fuses the scores of a person's photos into one score."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ import numpy as np
 Fusion = Literal["max", "template"]
 
 DEFAULT_FUSION: Fusion = "template"
-"""It finds the right person far more often than ``max``: ``python -m tests.bench fusion``."""
+"""Finds the right person far more often than ``max``: see ``python -m tests.bench fusion``."""
 
 SEVERAL = 3.0
-"""Strangers that a person with several photos stands for under ``template``. Thresholds are
-calibrated on pairs of photos, and the mean of a person's photos lies nearer to everyone than one
-photo does. Chosen on LFW DevTrain: people with three to ten photos there draw 2.2 to 2.7 times the
+"""Number of strangers that a person with several photos counts as under ``template``. Thresholds
+are calibrated on pairs of photos, but the mean of a person's photos is closer to everyone than a
+single photo. Chosen on LFW DevTrain: people with three to ten photos cause 2.2 to 2.7 times the
 false alarms of people with one, on average, with two models. More photos were not measured."""
 
 
 def strangers(fusion: Fusion, people: int, photos: int) -> int:
-    """How many comparisons with single photos of strangers a search is worth, at least 1.
+    """Effective number of stranger comparisons in a search.
 
     Args:
-        fusion: How the photos of a person make one score.
+        fusion: The fusion method.
         people: People in the gallery.
         photos: Photos in the gallery.
 
     Returns:
-        With ``max`` each photo is a chance of its own.
+        The equivalent number of comparisons with single photos, at least 1. With ``max`` each
+        photo counts.
     """
     worth = min(photos, SEVERAL * people) if fusion == "template" else photos
     return max(1, math.ceil(worth))
 
 
 def fuse(query: np.ndarray, vectors: np.ndarray, fusion: Fusion) -> float:
-    """The score of one person.
+    """Computes the score of one person.
 
     Args:
         query: Unit vector ``(D,)``.

@@ -1,4 +1,4 @@
-"""A lock that many may hold for reading or one for writing."""
+"""A lock for many readers or one writer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class ReadWriteLock:
-    """Writers go first: a waiting writer holds back new readers. Not re-entrant."""
+    """A lock with writer priority: a waiting writer blocks new readers. Not re-entrant."""
 
     def __init__(self) -> None:
         self._state = threading.Condition()

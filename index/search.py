@@ -1,4 +1,4 @@
-"""Search by person: who is this, among everyone enrolled, or nobody?"""
+"""Finds the enrolled people who look most like a face."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from model.types import Embedding, Match
 log = logging.getLogger(__name__)
 
 _SAVE_AFTER = 1000
-"""Changes after which the cache file is written again, for galleries of up to 100,000 photos;
-one percent of the photos for larger ones."""
+"""Number of changes after which the cache file is rewritten, for galleries of up to 100,000
+photos; larger galleries use one percent of the photos."""
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The people nearest to one face. Whether any of them matches is for the caller to decide.
+    """The people nearest to one face. The caller decides whether any of them matches.
 
     Attributes:
-        nearest: The nearest people whatever their score, best first.
+        nearest: The nearest people, best first, regardless of score.
         people: Number of people searched.
-        strangers: How many comparisons with strangers the search is worth; a threshold must
-            allow for them. See :func:`index.fusion.strangers`.
+        strangers: Effective number of comparisons with strangers, for the choice of a threshold;
+            see :func:`index.fusion.strangers`.
     """
 
     nearest: tuple[Match, ...]
@@ -43,12 +43,12 @@ class SearchResult:
 
 
 class PeopleSearch:
-    """A gallery with its index, kept in step; made for many threads.
+    """A gallery with its index, kept in sync. Thread-safe.
 
     Args:
         gallery: The source of truth.
-        index: An index of it.
-        fusion: How the photos of a person make one score.
+        index: An index of the gallery.
+        fusion: How the scores of a person's photos are fused.
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class PeopleSearch:
         return search
 
     def sync(self, *, progress: bool = False) -> int:
-        """Brings the index up to date with every commit of this or another process.
+        """Brings the index up to date with the commits of all processes.
 
         Args:
-            progress: Show a bar on the terminal when the index must be rebuilt.
+            progress: Show a progress bar on the terminal during a rebuild.
 
         Returns:
             The number of changes applied.
         """
         applied = 0
-        # Asked before the lock: whoever finds the index up to date need not wait for the others,
-        # nor for their patience with a server that is away.
+        # Check before locking: callers with an up-to-date index then need not wait for others,
+        # who may be retrying a server that does not answer.
         if self.index.mark != self.gallery.changes.head():
             with self._sync_lock:
                 applied = catch_up(self.gallery, self.index, progress=progress)
                 self._unsaved += applied
-        # In this order: the length of an index elsewhere is a question to its server.
+        # In this order, because the length of an index on a server takes a request.
         if self._unsaved > _SAVE_AFTER and self._unsaved > len(self.index) // 100:
             self._save_in_background()
         return applied
@@ -112,8 +112,8 @@ class PeopleSearch:
 
         Args:
             queries: The faces.
-            k: How many people at most, for each face.
-            fusion: Another way to fuse photos than this object's own.
+            k: Most people to return for each face.
+            fusion: Overrides the fusion of this object.
 
         Raises:
             BundleMismatch: If a face was embedded by another model.
@@ -143,7 +143,7 @@ class PeopleSearch:
         return results
 
     def behind(self) -> int:
-        """Changes of the gallery that the index lacks; 0 for one elsewhere, which is not asked."""
+        """Number of gallery changes missing in the index; always 0 for an index on a server."""
         head = self.gallery.changes.head()
         if self.index.shared:
             return 0
@@ -151,13 +151,13 @@ class PeopleSearch:
         return max(0, head.seq - (mark.seq if mark else 0))
 
     def stats(self) -> IndexStats:
-        """What the index is and holds."""
+        """Type and size of the index."""
         return self.index.stats()
 
     def save(self) -> bool:
-        """Saves the index for the next start, if it lives in this process.
+        """Saves an in-process index for the next start; returns False for other indexes.
 
-        Searches wait only while its state is taken, not while it is written.
+        Searches wait only for the snapshot, not for the write to disk.
         """
         with self._save_lock:
             with self._sync_lock:
@@ -166,9 +166,9 @@ class PeopleSearch:
             return write_cache(self.gallery, taken)
 
     def close(self) -> None:
-        """Saves the index if it changed and ends background work; the gallery stays open.
+        """Saves the index if it changed and stops background work; the gallery stays open.
 
-        A cache that cannot be saved costs time at the next start, nothing else.
+        If the cache cannot be saved, the next start only takes longer.
         """
         if self._listener is not None:
             self._listener.close()
@@ -180,18 +180,18 @@ class PeopleSearch:
         self.index.close()
 
     def _candidates(self, vectors: np.ndarray, wanted: int) -> list[list[str]]:
-        """People behind the nearest photos of each query, best photo first."""
+        """Finds the people of the nearest photos of each query, best photo first."""
         held = len(self.index)
         photos = min(held, 4 * wanted)
         while True:
             _, ids = self.index.search(vectors, photos)
             owners = self.gallery.changes.owners(np.unique(ids[ids >= 0]).tolist())
-            # dict keeps the first occurrence, and with it the order of the best photos.
+            # dict keeps the first occurrence, so people stay ordered by their best photo.
             found = [
                 list(dict.fromkeys(owners[i] for i in row if i in owners))[:wanted]
                 for row in ids.tolist()
             ]
-            # People with many photos can fill the list: look further until there are enough.
+            # People with many photos can fill the list: widen the search until there are enough.
             if photos >= held or all(len(people) >= wanted for people in found):
                 return found
             photos = min(held, 8 * photos)
@@ -199,7 +199,7 @@ class PeopleSearch:
     def _rank(
         self, vector: np.ndarray, person_ids: list[str], k: int, fusion: Fusion
     ) -> tuple[Match, ...]:
-        """Scores people exactly, from the gallery's own vectors of all their photos."""
+        """Scores people exactly, with the gallery's vectors of all their photos."""
         rows = self.gallery.changes.vectors_of_people(person_ids)
         owners = np.array(rows.people)
         scored = []

@@ -1,4 +1,4 @@
-"""The values the gallery takes and gives: frozen, typed, numpy only."""
+"""Data types of the gallery: frozen dataclasses with numpy arrays."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Operation = Literal["put", "drop"]
 
 @dataclass(frozen=True, eq=False)
 class NewPhoto:
-    """A photo on its way into the gallery; the original picture is not kept.
+    """A photo to enroll; the original picture is not stored.
 
     Attributes:
-        embedding: The face as a unit vector, with the id of the model that made it.
-        content_hash: Hash of the original file's bytes; tells "the same photo again".
-        quality: Quality score in ``[0, 1]``, or None when it was not measured.
-        source_name: Where the photo came from, usually a file name.
-        thumbnail: Encoded picture to show beside the name, or None.
-        note: Why it was stored although something spoke against it; empty when nothing did.
-        created: When it was first stored, in seconds since the epoch; None for now.
+        embedding: The face as a unit vector, with the id of its model.
+        content_hash: Hash of the original file's bytes; detects duplicates.
+        quality: Quality score in ``[0, 1]``, or None if not measured.
+        source_name: Origin of the photo, usually a file name.
+        thumbnail: Encoded picture to show with the name, or None.
+        note: Why it was stored despite failed checks; empty if none failed.
+        created: Time of the first enrollment, in seconds since the epoch; None for now.
     """
 
     embedding: Embedding
@@ -40,13 +40,13 @@ class StoredPhoto:
     """A stored photo without its vector and thumbnail.
 
     Attributes:
-        id: The photo's number in this gallery, as text; never used twice.
-        person_id: Whose photo it is.
+        id: The photo's number in this gallery, as text; never reused.
+        person_id: The person it belongs to.
         content_hash: Hash of the original file's bytes.
         quality: Quality score in ``[0, 1]``, or None.
-        source_name: Where the photo came from.
-        created: Seconds since the epoch.
-        note: Why it was stored although something spoke against it.
+        source_name: Origin of the photo, usually a file name.
+        created: Time of enrollment, in seconds since the epoch.
+        note: Why it was stored despite failed checks.
     """
 
     id: str
@@ -60,16 +60,16 @@ class StoredPhoto:
 
 @dataclass(frozen=True)
 class Person:
-    """Someone the gallery knows.
+    """An enrolled person.
 
     Attributes:
-        id: Random id, stable for the life of the record.
-        name: The name shown to people; two persons may share one.
-        metadata: Whatever JSON the caller wants to keep beside the name.
+        id: Random id; never changes.
+        name: Display name; need not be unique.
+        metadata: JSON data from the caller.
         consent: How and when the person agreed to be enrolled.
         photos: Number of photos stored.
-        created: Seconds since the epoch.
-        updated: Seconds since the epoch of the last change.
+        created: Time of enrollment, in seconds since the epoch.
+        updated: Time of the last change, in seconds since the epoch.
     """
 
     id: str
@@ -86,10 +86,10 @@ class Mark:
     """A point in a gallery's change log.
 
     Attributes:
-        gallery_id: Which gallery.
+        gallery_id: Id of the gallery.
         seq: Number of the last change included; 0 for none.
         token: Random number written with that change. A gallery restored from an older copy
-            reuses sequence numbers but not tokens, so an index notices the difference.
+            reuses sequence numbers but not tokens, so that an index detects the restore.
     """
 
     gallery_id: str
@@ -99,7 +99,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Change:
-    """One line of the change log: ``put`` (new or moved) or ``drop`` of a photo."""
+    """One entry of the change log: ``put`` (new or moved) or ``drop`` of a photo."""
 
     seq: int
     operation: Operation
@@ -108,7 +108,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Photos on their way to an index.
+    """Vectors of photos, for an index.
 
     Attributes:
         ids: int64 array ``(n,)`` of photo numbers.
@@ -126,17 +126,17 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Erased:
-    """What an erasure removed.
+    """The result of an erasure.
 
     Attributes:
-        person_id: Whose data it was.
+        person_id: The person whose data was erased.
         people: Person records removed (name, metadata, consent).
         photos: Photo records and embeddings removed.
         thumbnails: Thumbnails removed.
-        complete: True when no file of the data folder holds the bytes any more. False when a
-            long read in another process still needs the old pages of the write-ahead log, which
-            go with the next write or start, or when an index elsewhere could not be reached,
-            which follows with its next ``sync``.
+        complete: True if no file of the data folder contains the data any more. False if a long
+            read in another process still uses old pages of the write-ahead log (removed at a
+            later write or the next start), or if an index server did not answer (removed at its
+            next ``sync``).
     """
 
     person_id: str
@@ -148,7 +148,7 @@ class Erased:
 
 @dataclass(frozen=True)
 class Counts:
-    """How much a gallery holds."""
+    """Number of people and photos in a gallery."""
 
     people: int
     photos: int
@@ -158,10 +158,10 @@ MAX_NAME = 200
 
 
 def usable_name(name: str) -> str:
-    """A person's name in the form it is kept: printable, with single spaces.
+    """Normalises a person's name: printable, with single spaces.
 
     Raises:
-        ValueError: It is empty, too long, or has characters that cannot be printed.
+        ValueError: If it is empty, too long, or has unprintable characters.
     """
     name = " ".join(name.split())
     if not 1 <= len(name) <= MAX_NAME or not name.isprintable():

@@ -1,1 +1,1 @@
-"""Keys, and files encrypted with them."""
+"""Keys and encrypted files."""

@@ -1,8 +1,8 @@
-"""Encrypted files that are written as a stream and read from anywhere.
+"""Encrypted files with streaming writes and random-access reads.
 
-Layout: magic, 16 random bytes, then chunks of 4 MiB, each sealed with AES-256-GCM. The key of
-the file is derived from the caller's key and the random bytes; the nonce is the chunk's number
-with a flag on the last one, so chunks cannot be swapped and a cut-off file is noticed.
+Layout: magic, 16 random bytes, then chunks of 4 MiB, each encrypted with AES-256-GCM. The file's
+key is derived from the caller's key and the random bytes. The nonce is the chunk's number with a
+flag on the last one, so that swapped chunks and truncated files are detected.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def _nonce(number: int, last: bool) -> bytes:
 
 
 def is_encrypted(path: os.PathLike[str] | str) -> bool:
-    """Whether the file at ``path`` starts like a sealed file."""
+    """Whether the file at ``path`` starts like an encrypted file."""
     with open(path, "rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 class EncryptedWriter(io.RawIOBase):
-    """A write-only stream into ``file``; closing it seals the last chunk.
+    """A write-only stream into ``file``; closing it writes the last chunk.
 
     Args:
-        file: An open binary file; it is not closed here.
+        file: An open binary file; the caller closes it.
         key: 32 bytes.
     """
 
@@ -64,7 +64,7 @@ class EncryptedWriter(io.RawIOBase):
         view = memoryview(data).cast("B")
         for start in range(0, len(view), CHUNK_BYTES):
             self._buffer += view[start : start + CHUNK_BYTES]
-            # The last chunk carries a flag, so one full chunk is always held back.
+            # The last chunk has a flag, so always keep one full chunk in the buffer.
             while len(self._buffer) > CHUNK_BYTES:
                 self._flush_chunk(bytes(self._buffer[:CHUNK_BYTES]), last=False)
                 del self._buffer[:CHUNK_BYTES]
@@ -94,14 +94,15 @@ class EncryptedWriter(io.RawIOBase):
 
 
 class EncryptedReader(io.RawIOBase):
-    """A seekable read-only stream of what a :class:`EncryptedWriter` wrote.
+    """A seekable read-only stream of a file written by :class:`EncryptedWriter`.
 
     Args:
-        file: An open, seekable binary file; it is not closed here.
+        file: An open, seekable binary file; the caller closes it.
         key: The key it was written with.
 
     Raises:
-        WrongKey: On reading, if the key is wrong or the file is damaged or cut off.
+        WrongKey: If the file is not encrypted by this program or is truncated; on reading, if the
+            key is wrong or the file is damaged.
     """
 
     def __init__(self, file: BinaryIO, key: bytes) -> None:
@@ -144,7 +145,7 @@ class EncryptedReader(io.RawIOBase):
         while done < wanted:
             number, offset = divmod(self._position, CHUNK_BYTES)
             if offset == 0 and wanted - done >= CHUNK_BYTES:
-                # A whole chunk is opened in the place it is wanted in, without a copy.
+                # Decrypt a whole chunk directly into the target, without a copy.
                 count = self._open(number, view[done : done + CHUNK_BYTES])
             else:
                 chunk = self._load(number)

@@ -1,10 +1,10 @@
-"""Keys and sealing: AES-256-GCM through ``cryptography``.
+"""Keys and encryption: AES-256-GCM from ``cryptography``.
 
-Every person and every photo has a random secret of its own, and what identifies them (name,
-metadata, vector, thumbnail, file name) is stored sealed with it. Erasing means overwriting the
-32 bytes of the secret in place; copies of the sealed bytes that a database page or a backup may
-still hold are noise from then on. With a gallery key the secrets themselves are sealed with it;
-without one they lie in the file, which then protects nothing but still erases cleanly.
+Every person and every photo has its own random secret. Identifying data (name, metadata, vector,
+thumbnail, file name) is stored encrypted with it. Erasing means overwriting the 32 bytes of the
+secret in place; copies of the encrypted data in database pages or backups then become unreadable.
+With a gallery key, the secrets are themselves encrypted with it. Without one they are stored in
+the clear: the data is not protected, but can still be erased.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ KEY_FILE_VARIABLE = "FACE_GALLERY_KEY_FILE"
 
 
 def seal(key: bytes, plain: bytes, purpose: bytes) -> bytes:
-    """Encrypts ``plain``; only the same key and purpose open it again."""
+    """Encrypts ``plain``; only the same key and purpose decrypt it."""
     nonce = os.urandom(NONCE_BYTES)
     return nonce + AESGCM(key).encrypt(nonce, plain, purpose)
 
 
 def unseal(key: bytes, sealed: bytes, purpose: bytes) -> bytes:
-    """Decrypts what :func:`seal` made.
+    """Decrypts the result of :func:`seal`.
 
     Raises:
-        WrongKey: If the key is not the one it was sealed with, or the bytes were changed.
+        WrongKey: If the key or the purpose is wrong, or the bytes were changed.
     """
     try:
         return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], purpose)
@@ -52,7 +52,7 @@ def unseal(key: bytes, sealed: bytes, purpose: bytes) -> bytes:
 
 
 class SecretsElsewhere(Protocol):
-    """A store of secrets by handle; see :class:`index.postgresql.secret_store.SecretStore`."""
+    """A separate secret store; see :class:`index.postgresql.secret_store.SecretStore`."""
 
     def put(self, values: Sequence[bytes]) -> list[bytes]: ...
 
@@ -64,11 +64,11 @@ class SecretsElsewhere(Protocol):
 
 
 class Vault:
-    """Makes and opens the secrets of people and photos.
+    """Creates and decrypts the secrets of people and photos.
 
     Args:
-        master: The gallery key of 32 bytes, or None for a gallery that is not encrypted.
-        store: Where secrets are kept; None for the gallery's own table.
+        master: The gallery key of 32 bytes, or None for an unencrypted gallery.
+        store: A separate secret store; None for the gallery's own table.
     """
 
     def __init__(self, master: bytes | None, store: SecretsElsewhere | None = None) -> None:
@@ -80,7 +80,7 @@ class Vault:
         return self.master is not None
 
     def create(self, count: int) -> list[tuple[bytes, bytes]]:
-        """Fresh secrets, each with the form in which the gallery stores it."""
+        """Creates secrets; returns each with its stored form."""
         secrets = [os.urandom(KEY_BYTES) for _ in range(count)]
         stored = [self._wrap(secret) for secret in secrets]
         if self.store is not None and count:
@@ -88,17 +88,17 @@ class Vault:
         return list(zip(secrets, stored, strict=True))
 
     def open(self, stored: Sequence[bytes]) -> list[bytes | None]:
-        """The secrets behind their stored forms; None for one that was erased in the store."""
+        """Returns the secrets of stored forms; None for secrets erased in the store."""
         found: Sequence[bytes | None] = stored
         if self.store is not None and stored:
             found = self.store.get(stored)
         return [None if value is None else self._unwrap(value) for value in found]
 
     def open_one(self, stored: bytes) -> bytes:
-        """The secret behind its stored form.
+        """Returns the secret of a stored form.
 
         Raises:
-            WrongKey: If the key does not open it, or it was erased in the store.
+            WrongKey: If the key is wrong, or the secret was erased in the store.
         """
         (secret,) = self.open([stored])
         if secret is None:
@@ -113,29 +113,29 @@ class Vault:
 
 
 def tag(key: bytes, text: str) -> bytes:
-    """A keyed fingerprint of ``text`` (16 bytes) that can be looked up but not read."""
+    """A keyed hash of ``text`` (16 bytes), for lookups that do not reveal the text."""
     return hmac.digest(key, text.encode(), hashlib.sha256)[:16]
 
 
 def name_key(name: str) -> str:
-    """The form in which two spellings of a name are compared: case and spacing ignored."""
+    """Normalises a name for comparison: ignores case, spacing and Unicode variants."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def new_key() -> str:
-    """A fresh gallery key as base64 text, for a key file or the environment."""
+    """Creates a gallery key as base64 text, for a key file or the environment."""
     return base64.b64encode(os.urandom(KEY_BYTES)).decode()
 
 
 def parse_key(text: str, origin: str = "the given text") -> bytes:
-    """Reads a gallery key written as base64 or hexadecimal.
+    """Parses a gallery key in base64 or hexadecimal.
 
     Args:
         text: The key as text.
-        origin: Where it came from, for the error message.
+        origin: Source of the text, for the error message.
 
     Raises:
-        WrongKey: If it is not 32 bytes in either form.
+        WrongKey: If it is not 32 bytes in either encoding.
     """
     text = text.strip()
     for decode in (bytes.fromhex, lambda value: base64.b64decode(value, validate=True)):
@@ -155,10 +155,10 @@ def read_key(path: str | Path) -> bytes:
     """Reads a gallery key from a file.
 
     Raises:
-        WrongKey: If the file cannot be read or holds no key.
+        WrongKey: If the file cannot be read or does not hold a key.
     """
     try:
-        # What is no text is no key either; the message must not quote its bytes.
+        # Bytes that are not text are not a key either; the message must not quote them.
         text = Path(path).read_bytes().decode(errors="replace")
     except OSError as error:
         raise WrongKey(f"The gallery key file {path} cannot be read: {error.strerror}.") from error
@@ -166,10 +166,10 @@ def read_key(path: str | Path) -> bytes:
 
 
 def key_from(environment: Mapping[str, str] | None = None) -> bytes | None:
-    """The gallery key from ``FACE_GALLERY_KEY`` or the file in ``FACE_GALLERY_KEY_FILE``.
+    """Reads the gallery key from ``FACE_GALLERY_KEY`` or the file in ``FACE_GALLERY_KEY_FILE``.
 
     Returns:
-        The key, or None when neither variable is set.
+        The key, or None if neither variable is set.
 
     Raises:
         WrongKey: If the key or its file cannot be read.

@@ -1,1 +1,1 @@
-"""Connections to PostgreSQL, and what servers of one gallery share beside its people."""
+"""PostgreSQL connections, and the state that servers of one gallery share."""

@@ -1,4 +1,4 @@
-"""Hearing at once that another server changed something. The tables stay the truth."""
+"""Listens for changes by other servers. The tables remain the source of truth."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from model.errors import GalleryUnavailable
 log = logging.getLogger(__name__)
 
 LISTEN_SECONDS = 0.5
-"""How long the thread listens before it looks whether it should end."""
+"""Seconds between checks whether the thread should stop."""
 RETRY_SECONDS = 1.0
 
 
 class ChangeListener:
-    """A thread that calls an action whenever something was announced in this schema.
+    """A thread that calls an action on every notification for this schema.
 
-    Notifications sent while the connection was lost are not repeated, so the action is called
-    after every connect as well; it reads the tables and does what is missing.
+    Notifications sent while the connection is lost are not repeated. So the action is also called
+    after every connect; it must read the tables and catch up.
 
     Args:
         conninfo: The database.
-        channel: Where changes are announced, with the schema's name as payload.
+        channel: Notification channel; the payload is the schema's name.
         action: Called without arguments.
     """
 
@@ -41,7 +41,7 @@ class ChangeListener:
 
     @property
     def deaf_seconds(self) -> float:
-        """For how long nothing could be heard; 0 while connected."""
+        """Seconds since the connection was lost; 0 while connected."""
         lost = self._lost
         return 0.0 if lost is None else time.monotonic() - lost
 

@@ -1,4 +1,4 @@
-"""A pool of connections with time-outs on everything, and errors that say what to do."""
+"""A connection pool with timeouts, and errors that say what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "1h",
-    # A server that vanished without a word must not hold a lock for long.
+    # A server that vanished without closing its connection must not hold a lock for long.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
@@ -44,21 +44,21 @@ _HINTS = {
     "57P": "the database is starting or stopping; try again",
     "25006": "this is a read-only standby; name the primary server",
 }
-"""What to do about an error, by its SQLSTATE or its class."""
+"""Advice by SQLSTATE or its class."""
 
 
 class Pool:
     """Connections in autocommit mode to one database.
 
     Args:
-        url: ``postgresql://user@host/name``, with the options of libpq; what it leaves out comes
-            from the usual variables such as ``PGPASSWORD`` and ``PGSSLMODE``.
-        what: What the database is called in messages, such as "the gallery's database".
+        url: ``postgresql://user@host/name``, with the options of libpq; defaults come from the
+            usual variables such as ``PGPASSWORD`` and ``PGSSLMODE``.
+        what: Name of the database in messages, such as "the gallery's database".
         size: Most connections at once.
-        prepare: Called with a first connection before the pool opens, to make the tables.
+        prepare: Called with a first connection before the pool opens, to create the tables.
 
     Raises:
-        GalleryUnavailable: If the server cannot be reached or refuses; so for every method.
+        GalleryUnavailable: If the server cannot be reached or refuses; applies to all methods.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Pool:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
-        """A connection for a block; a transaction left open is undone."""
+        """A connection for a block; an open transaction is rolled back if the block raises."""
         with self.explained(), self._opened.connection() as connection:
             yield connection
 
     def borrow(self) -> psycopg.Connection:
-        """A connection to be given back; to be called within :meth:`explained`."""
+        """Borrows a connection for :meth:`give_back`; call it within :meth:`explained`."""
         return self._opened.getconn()
 
     def give_back(self, connection: psycopg.Connection) -> None:
@@ -107,7 +107,7 @@ class Pool:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turns errors of the database into ours."""
+        """Converts database errors to errors of this project."""
         try:
             yield
         except psycopg.IntegrityError:
@@ -122,9 +122,9 @@ class Pool:
             hints = (_HINTS.get(state[:length]) for length in (5, 3, 2))
             hint = next(filter(None, hints), "see the server's log for the cause")
             if state.startswith(("08", "57P")) and self._pool is not None:
-                # The other idle connections are likely to be broken as well.
+                # The other idle connections are probably broken too.
                 self._pool.check()
-            # Messages reach clients of the API, whom the database's address does not concern.
+            # API clients see the message, so it must not reveal the database's address.
             cause = f"{type(error).__name__}, SQLSTATE {state}"
             what = self._what[0].upper() + self._what[1:]
             raise GalleryUnavailable(f"{what} failed ({cause}): {hint}.") from error
@@ -133,7 +133,7 @@ class Pool:
 def _configure(connection: psycopg.Connection) -> None:
     for name, value in SESSION.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-    # A stricter setting, such as remote_apply, is left as it is.
+    # Keep a stricter setting such as remote_apply.
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) "
         "WHERE current_setting('synchronous_commit') = 'off'"

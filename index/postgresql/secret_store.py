@@ -1,9 +1,8 @@
-"""Secrets in a database of their own, so that backups of the gallery do not hold them.
+"""A separate database for secrets, so that backups of the gallery do not contain them.
 
-The gallery then keeps a random handle where it would keep a secret. Forgetting somebody deletes
-the secret behind the handle: a backup of the gallery made before still has the sealed records
-and the handle, and neither opens anything. Keep no old backups of this database, only its last
-state.
+The gallery then stores a random handle instead of each secret. Erasing a person deletes the secret
+of the handle. Older backups of the gallery still hold the encrypted records and the handle, but
+these decrypt nothing. Keep only the latest backup of this database, no older ones.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ HANDLE_BYTES = 16
 
 
 class SecretStore:
-    """Stored secrets by handle, in PostgreSQL.
+    """Secrets by handle, in PostgreSQL.
 
     Args:
-        url: ``postgresql://user@host/name``; best a server of its own, without archived logs.
+        url: ``postgresql://user@host/name``; preferably a separate server without archived logs.
 
     Raises:
-        GalleryUnavailable: If the server cannot be reached or refuses; so for every method.
+        GalleryUnavailable: If the server cannot be reached or refuses; applies to all methods.
     """
 
     def __init__(self, url: str) -> None:
@@ -43,7 +42,7 @@ class SecretStore:
         return handles
 
     def get(self, handles: Sequence[bytes]) -> list[bytes | None]:
-        """The secrets behind handles; None for those that were dropped."""
+        """Returns the secrets of handles; None for dropped secrets."""
         with self._pool.connection() as connection:
             found = dict(
                 connection.execute(
@@ -55,7 +54,7 @@ class SecretStore:
         return [found.get(handle) for handle in handles]
 
     def drop(self, handles: Sequence[bytes]) -> None:
-        """Deletes secrets for good, and the old versions of their rows."""
+        """Deletes secrets permanently, including old versions of their rows."""
         with self._pool.connection() as connection:
             connection.execute(
                 "DELETE FROM gallery_secrets WHERE handle = ANY(%b::bytea[])", (list(handles),)

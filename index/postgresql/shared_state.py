@@ -1,4 +1,4 @@
-"""What the servers of one gallery share beside its people: documents, the audit log, limits."""
+"""The state that servers of one gallery share: documents, the audit log and rate limits."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ log = logging.getLogger(__name__)
 
 CONNECTIONS = 4
 DEAF_SECONDS = 10.0
-"""How long documents count as current after the connection to the database was lost."""
+"""Seconds for which documents count as current after the database connection is lost."""
 LINES_AT_ONCE = 1000
 
 
 class SharedState:
-    """Documents, lines and counters in the gallery's database.
+    """Documents, the audit log and rate limits in the gallery's database.
 
     Attributes:
-        key: The secret that lines of the audit log are signed with.
+        key: The document with the key that signs lines of the audit log.
 
     Args:
         url: As for :class:`~index.postgresql.pool.Pool`.
 
     Raises:
-        GalleryUnavailable: If the database cannot be used; so for every method but :meth:`take`.
+        GalleryUnavailable: If the database cannot be used; applies to all methods except
+            :meth:`take`.
     """
 
     def __init__(self, url: str) -> None:
@@ -50,11 +51,11 @@ class SharedState:
         self._pool.close()
 
     def document(self, name: str) -> SharedDocument:
-        """A document of this name, which need not exist yet."""
+        """Returns the document of this name, which need not exist yet."""
         return SharedDocument(self, name)
 
     def known(self, name: str) -> tuple[int, bytes | None]:
-        """Version and content of a document, from memory; 0 and None before its first one."""
+        """Returns the cached version and content of a document; 0 and None if it is missing."""
         if self._listener.deaf_seconds > DEAF_SECONDS:
             raise GalleryUnavailable(
                 "The gallery's database, which holds the keys, cannot be reached: start it or "
@@ -63,7 +64,7 @@ class SharedState:
         return self._known.get(name, (0, None))
 
     def change(self, name: str, edit: Callable[[bytes | None], bytes | None]) -> None:
-        """Replaces a document by what ``edit`` makes of it, one server at a time."""
+        """Replaces a document's content by ``edit(content)``, one server at a time."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("LOCK TABLE documents IN EXCLUSIVE MODE")
             row = connection.execute(
@@ -80,7 +81,7 @@ class SharedState:
         self._load()
 
     def append(self, make: Callable[[bytes], bytes]) -> None:
-        """Adds a line to the audit log; ``make`` gets the line before it, empty for the first."""
+        """Appends a line to the audit log; ``make`` gets the previous line, or ``b""``."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("LOCK TABLE audit IN EXCLUSIVE MODE")
             last = connection.execute(
@@ -104,14 +105,14 @@ class SharedState:
             seq = found[-1][0]
 
     def take(self, caller: str, per_minute: int) -> float:
-        """Counts one request of a caller at any server.
+        """Counts one request of a caller across all servers.
 
         Args:
-            caller: Who asks; kept as a hash.
-            per_minute: Requests a minute in the long run, and at most at once.
+            caller: Identity of the caller; stored as a hash.
+            per_minute: Average requests per minute, and largest burst.
 
         Returns:
-            Seconds to wait; 0 if the request is allowed, also while the database is away.
+            Seconds to wait; 0 if the request is allowed, or if the database does not answer.
         """
         if self._listener.deaf_seconds:
             return 0.0
@@ -128,21 +129,21 @@ class SharedState:
         return wait
 
     def _load(self) -> None:
-        # One at a time: what was read first must not replace what was read later.
+        # One thread at a time, so that an older read never replaces a newer one.
         with self._loading, self._pool.connection() as connection:
             found = connection.execute("SELECT name, version, content FROM documents").fetchall()
             self._known = {name: (version, content) for name, version, content in found}
 
 
 class SharedDocument:
-    """One document that all servers read and change."""
+    """A document that all servers can read and change."""
 
     def __init__(self, state: SharedState, name: str) -> None:
         self._state = state
         self.name = name
 
     def stamp(self) -> int | None:
-        """Another one after each change; None while there is no content."""
+        """Version of the document, different after each change; None if it has no content."""
         version, content = self._state.known(self.name)
         return None if content is None else version
 
@@ -150,5 +151,5 @@ class SharedDocument:
         return self._state.known(self.name)[1] or b""
 
     def change(self, edit: Callable[[bytes | None], bytes | None]) -> None:
-        """Replaces the content by what ``edit`` makes of it; None removes it."""
+        """Replaces the content by ``edit(content)``; None removes it."""
         self._state.change(self.name, edit)
