@@ -187,7 +187,7 @@ class EnrollmentChecks:
         return findings
 
 
-def _same_face(vectors: Sequence[np.ndarray], photo: NewPhoto) -> np.ndarray:
+def _same_face(vectors: Sequence[np.ndarray] | np.ndarray, photo: NewPhoto) -> np.ndarray:
     """Mask of the vectors that are the same face as a photo's, bool ``(n,)``."""
     new = np.asarray(photo.embedding.vector, np.float32)
     rows = np.asarray(vectors, np.float32).reshape(len(vectors), len(new))

@@ -76,10 +76,10 @@ def large(value: float, digits: int = 2) -> str:
 
 def chances(rate: Rate) -> tuple[str, str, str]:
     """Format a rate and its interval as chances, with enough digits to tell them apart."""
-    numbers = (rate.value, rate.low, rate.high)
+    numbers = {rate.value, rate.low, rate.high}
     for digits in (2, 3, 4):
-        words = tuple(one_in(number, digits) for number in numbers)
-        if len(set(words)) == len(set(numbers)):
+        words = (one_in(rate.value, digits), one_in(rate.low, digits), one_in(rate.high, digits))
+        if len(set(words)) == len(numbers):
             break
     return words
 

@@ -105,7 +105,7 @@ class EncryptedReader(io.RawIOBase):
             key is wrong or the file is damaged.
     """
 
-    def __init__(self, file: BinaryIO, key: bytes) -> None:
+    def __init__(self, file: io.BufferedIOBase | io.FileIO, key: bytes) -> None:
         super().__init__()
         self._file = file
         file.seek(0)

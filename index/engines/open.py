@@ -64,10 +64,11 @@ def connect(gallery: Gallery, url: str, *, dimension: int | None = None) -> Vect
     dimension = known or dimension
     if not dimension:
         raise ValueError("the gallery is empty: give the dimension of its future vectors")
+    index: VectorIndex
     if url in EMBEDDED:
-        index: VectorIndex = FaissIndex(dimension)
+        index = local = FaissIndex(dimension)
         try:
-            faiss_cache.load(index, gallery.folder / CACHE_FILE, gallery.changes.cache_key())
+            faiss_cache.load(local, gallery.folder / CACHE_FILE, gallery.changes.cache_key())
         except IndexUnavailable as error:
             log.info("%s It is rebuilt from the gallery.", error)
     else:

@@ -48,6 +48,7 @@ def catch_up(gallery: Gallery, index: VectorIndex, *, progress: bool = False) ->
         if len(present):
             index.add(present.ids, present.vectors, present.people)
         mark = gallery.changes.mark_at(changes[-1].seq)
+        assert mark is not None, "the log holds the change that was just read"
         index.advance(mark)
         applied += len(changes)
     return applied

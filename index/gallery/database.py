@@ -13,7 +13,8 @@ MetaValue = str | int | bytes
 class Rows(Protocol):
     """The result of one statement."""
 
-    rowcount: int
+    @property
+    def rowcount(self) -> int: ...
 
     def fetchone(self) -> Any: ...
 

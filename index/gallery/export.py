@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -212,12 +212,13 @@ def _verify(archive: zipfile.ZipFile, file: str) -> dict:
         raise GalleryError(f"The export {file} is damaged: its list of contents does not fit.")
     for name, wanted in manifest["sha256"].items():
         with archive.open(name) as member:
-            if hashlib.file_digest(member, "sha256").hexdigest() != wanted:
+            digest = hashlib.file_digest(member, "sha256")  # type: ignore[arg-type]
+            if digest.hexdigest() != wanted:
                 raise GalleryError(f"The export {file} is damaged: {name} has a wrong checksum.")
     return manifest
 
 
-def _is_date(value: object) -> bool:
+def _is_date(value: Any) -> bool:
     """Whether a value is a past time, or None: version 1 had no dates."""
     if value is None:
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from index.crypto.keys import SecretsElsewhere, Vault, seal, unseal
 from index.gallery.database import Connection, Database, MetaValue
@@ -232,7 +233,7 @@ def overwrite_secret(
     connection.execute("UPDATE secrets SET value = ? WHERE id = ?", (value, number))
 
 
-def read_meta(connection: Connection, key: str) -> MetaValue | None:
+def read_meta(connection: Connection, key: str) -> Any:
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else connection.unpack(row[0])
 

@@ -95,8 +95,8 @@ class GalleryReader:
                 ).fetchall()
             return self._people(found)
         wanted = name_key(query)
-        found = (person for person in self.iter_people() if wanted in name_key(person.name))
-        return list(islice(found, offset, offset + limit))
+        named = (person for person in self.iter_people() if wanted in name_key(person.name))
+        return list(islice(named, offset, offset + limit))
 
     def iter_people(self, chunk: int = 1000) -> Iterator[Person]:
         """Everyone, oldest record first; each chunk is a separate short read."""

@@ -203,7 +203,6 @@ class SqliteDatabase:
         return GalleryUnavailable(f"The gallery's file {self.path.name} failed: {cause}; {hint}.")
 
 
-def _primary_code(error: sqlite3.Error) -> int | None:
-    """The primary error code; None for errors raised by the Python module itself."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF
+def _primary_code(error: sqlite3.Error) -> int:
+    """The primary error code; 0 for errors raised by the Python module itself."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -18,12 +18,12 @@ from model.embedding.architecture import Architecture
 from model.embedding.preprocess import Preprocessing
 
 if TYPE_CHECKING:
-    from torch import nn
+    from model.embedding.network import EmbeddingNet, FacenetNet
 
 
 def save_network(
     path: str | os.PathLike[str],
-    net: nn.Module,
+    net: EmbeddingNet | FacenetNet,
     preprocessing: Preprocessing,
     *,
     name: str,

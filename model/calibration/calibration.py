@@ -43,6 +43,11 @@ TARGET_FNMR = 0.01
 MAX_PHOTOS = 10
 
 
+_FACTS = (
+    "code_version", "model_id", "protocol", "data_fingerprint", "created", "photos", "seed",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration(Rates):
     """The measured meaning of a model's scores, on people it was not trained on.
@@ -178,7 +183,8 @@ class Calibration(Rates):
                 raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
         limit = self.threshold(target_fmr)
         accept, reject = self.limits(target_fmr, target_fnmr, quality)
-        too_poor = self._quality_bin(quality) is not None and quality < self.parts.quality[0].low
+        bins = self.parts.quality
+        too_poor = bool(bins) and quality is not None and quality < bins[0].low
         decision: Decision = "inconclusive"
         if not too_poor and score >= accept:
             decision = "same"
@@ -281,13 +287,7 @@ class Calibration(Rates):
     def _contents(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "code_version": self.code_version,
-            "model_id": self.model_id,
-            "protocol": self.protocol,
-            "data_fingerprint": self.data_fingerprint,
-            "created": self.created,
-            "photos": self.photos,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in _FACTS},
             "warnings": list(self.warnings),
             "targets": [target.to_dict() for target in self.targets],
             **encode(self.parts),
@@ -295,8 +295,5 @@ class Calibration(Rates):
 
     @classmethod
     def _from_contents(cls, data: dict[str, Any]) -> Calibration:
-        names = "model_id", "protocol", "data_fingerprint", "created", "photos", "seed"
-        return cls(
-            decode(data), *(data[name] for name in names), tuple(data["warnings"]),
-            data["code_version"],
-        )  # fmt: skip
+        facts = {name: data[name] for name in _FACTS}
+        return cls(decode(data), warnings=tuple(data["warnings"]), **facts)

@@ -81,7 +81,7 @@ def fit_embeddings(
     curves = [error_curves(part) for part in (counts[0], counts[1], together)]
     genuine_pairs = together.genuine.sum(axis=1)
     parts = _assemble(knots, curves, halves, everyone)
-    summary = replace(parts.summary, **bootstrap(together, knots, parts.summary, seed))
+    summary = bootstrap(together, knots, parts.summary, seed)
     parts = replace(
         parts,
         summary=summary,
@@ -104,8 +104,8 @@ def fit_embeddings(
             parts = replace(parts, kinds=found)
     if groups is not None:
         marks = [target for target in Rates(parts).targets if not target.extrapolated]
-        found = by_group(collection, np.asarray(groups), marks, report(passes - 1))
-        parts = replace(parts, groups=found)
+        rates = by_group(collection, np.asarray(groups), marks, report(passes - 1))
+        parts = replace(parts, groups=rates)
     return parts
 
 
@@ -142,8 +142,7 @@ def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
     knots = choose_knots(everyone, halves[0])
     curves = [_independent(part, knots) for part in (*halves, everyone)]
     parts = _assemble(knots, curves, halves, everyone)
-    intervals = bootstrap_pairs(everyone, knots, parts.summary, seed)
-    return replace(parts, summary=replace(parts.summary, **intervals))
+    return replace(parts, summary=bootstrap_pairs(everyone, knots, parts.summary, seed))
 
 
 def draw_photos(

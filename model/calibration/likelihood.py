@@ -34,7 +34,7 @@ class LikelihoodRatio:
 
     def at(self, score: float | np.ndarray) -> np.ndarray:
         """Return the likelihood ratio of one or many scores."""
-        return 10.0 ** np.interp(score, self.scores, self.log10)
+        return np.asarray(10.0 ** np.interp(score, self.scores, self.log10))
 
 
 def provable_ratios(fmr: RateCurve, fnmr: RateCurve) -> tuple[float, float]:

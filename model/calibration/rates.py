@@ -231,8 +231,8 @@ class Rates:
 
 def _any_of(rate: Rate, people: int) -> Rate:
     """Chance of at least one error in ``people`` independent trials."""
-    chances = (
+    value, low, high = (
         -math.expm1(people * math.log1p(-min(one, 1 - 1e-16)))
         for one in (rate.value, rate.low, rate.high)
     )
-    return Rate(*chances, rate.errors, rate.trials)
+    return Rate(value, low, high, rate.errors, rate.trials)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -52,9 +53,7 @@ def equal_error(sample: Sample) -> tuple[float, float]:
     return float(fmr[best] + fnmr[best]) / 2, float(sample.values[best])
 
 
-def bootstrap(
-    counts: PersonCounts, knots: np.ndarray, summary: Summary, seed: int
-) -> dict[str, Estimate]:
+def bootstrap(counts: PersonCounts, knots: np.ndarray, summary: Summary, seed: int) -> Summary:
     """Bootstrap intervals of d' and EER over people."""
     rng = np.random.default_rng(seed)
     people = len(counts.genuine)
@@ -69,9 +68,7 @@ def bootstrap(
     return _intervals(summary, knots, pairs(np.ones((1, people), np.float32)), pairs(draws))
 
 
-def bootstrap_pairs(
-    sample: Sample, knots: np.ndarray, summary: Summary, seed: int
-) -> dict[str, Estimate]:
+def bootstrap_pairs(sample: Sample, knots: np.ndarray, summary: Summary, seed: int) -> Summary:
     """Bootstrap intervals of d' and EER over pairs, as if all were independent."""
     rng = np.random.default_rng(seed)
     bins = np.searchsorted(knots, sample.values, side="right")
@@ -88,22 +85,23 @@ def _intervals(
     knots: np.ndarray,
     whole: Sequence[np.ndarray],
     draws: Sequence[np.ndarray],
-) -> dict[str, Estimate]:
-    """Compute intervals from pair counts per bin: whole ``(1, bins)`` and drawn ``(R, bins)``.
+) -> Summary:
+    """Add intervals from pair counts per bin: whole ``(1, bins)`` and drawn ``(R, bins)``.
 
     Bins are coarse, so only the difference between draws and whole is added to the exact value.
     """
     middles = np.r_[knots[0], (knots[:-1] + knots[1:]) / 2, knots[-1]]
     d_prime, eer = summary.d_prime.value, summary.eer.value
-    moved = {
-        "d_prime": d_prime + d_primes(*draws, middles) - d_primes(*whole, middles),
-        "eer": (eer + equal_errors(*draws) - equal_errors(*whole)).clip(0, 1),
-    }
-    estimates = {}
-    for name, point in (("d_prime", d_prime), ("eer", eer)):
-        low, high = np.nanquantile(moved[name], [0.025, 0.975])
-        estimates[name] = Estimate(point, min(float(low), point), max(float(high), point))
-    return estimates
+    difference = d_primes(draws[0], draws[1], middles) - d_primes(whole[0], whole[1], middles)
+    errors = (eer + equal_errors(*draws) - equal_errors(*whole)).clip(0, 1)
+
+    def estimate(point: float, drawn: np.ndarray) -> Estimate:
+        low, high = np.nanquantile(drawn, [0.025, 0.975])
+        return Estimate(point, min(float(low), point), max(float(high), point))
+
+    return replace(
+        summary, d_prime=estimate(d_prime, d_prime + difference), eer=estimate(eer, errors)
+    )
 
 
 def d_primes(genuine: np.ndarray, impostor: np.ndarray, scores: np.ndarray) -> np.ndarray:

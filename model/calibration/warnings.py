@@ -63,8 +63,8 @@ def _gaussian_tails(calibration: Calibration) -> list[str]:
             if target.supported and guess > 0 and not rate.low <= guess <= rate.high:
                 near = rate.low if rate.low > guess else rate.high
                 misses.append((max(near / guess, guess / near), target, rate.value / guess))
-        times, target, ratio = max(misses, key=lambda miss: miss[0], default=(1.0, None, 1.0))
-        if target is not None and times > DISAGREES:
+        if misses and (worst := max(misses, key=lambda miss: miss[0]))[0] > DISAGREES:
+            _, target, ratio = worst
             often = f"{ratio:,.0f}" if ratio > 10 else f"{ratio:.2g}"
             found.append(
                 f"The tails are not Gaussian: at {target.threshold:.3f} {what} {often} times as "

@@ -49,8 +49,8 @@ class TorchEngine:
         from model.embedding.network import fold_batch_norm
 
         self.device = device
-        net = fold_batch_norm(bundle.network())
-        self.net = net.to(device, memory_format=self.torch.channels_last)
+        net = fold_batch_norm(bundle.network()).to(device)
+        self.net = net.to(memory_format=self.torch.channels_last)
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         with self.torch.inference_mode():

@@ -95,7 +95,9 @@ def _texts(message: memoryview, number: int) -> set[str]:
 
 def _all(message: memoryview | int, *numbers: int) -> list[Any]:
     """Return all values of the given fields, memoryviews and ints; none if message is an int."""
-    found, place = [], 0
+    found: list[Any] = []
+    place = 0
+    value: memoryview | int
     while not isinstance(message, int) and place < len(message):
         tag, place = _varint(message, place, most=5)
         kind = tag & 7

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,13 +71,13 @@ class GeM(nn.Module):
         return maps.clamp(min=1e-6).pow(self.power).mean((2, 3)).pow(1 / self.power)
 
 
-TRUNKS = {
+TRUNKS: dict[str, Callable[[], ResNetTrunk | MobileNetTrunk]] = {
     "resnet50": lambda: ResNetTrunk(Bottleneck, [3, 4, 6, 3]),
     "resnet18": lambda: ResNetTrunk(BasicBlock, [2, 2, 2, 2]),
     "mobilenet_v2": MobileNetTrunk,
 }
 CLASSIFIERS = ("fc.", "classifier.")
-POOLINGS = {"avg": Mean, "avg_max": MeanMax, "gem": GeM}
+POOLINGS: dict[str, type[nn.Module]] = {"avg": Mean, "avg_max": MeanMax, "gem": GeM}
 
 
 class EmbeddingNet(nn.Module):

@@ -48,7 +48,8 @@ def export_beside(net: nn.Module, input_size: int, weights: bytes, file: str) ->
         entry = header.get(tensor.name)
         if entry is None:
             continue
-        name, start, end = tensor.name, *entry["data_offsets"]
+        name = tensor.name
+        start, end = entry["data_offsets"]
         if entry["dtype"] == "F16":
             name = f"{tensor.name}.half"
             widened.append(
@@ -76,7 +77,7 @@ def _exported(net: nn.Module, input_size: int, mode: TrainingMode) -> bytes:
         torch.onnx.export(
             net,
             (example,),
-            buffer,
+            buffer,  # type: ignore[arg-type]  # the exporter without dynamo writes to buffers
             input_names=["image"],
             output_names=["embedding"],
             dynamic_axes={"image": {0: "batch"}, "embedding": {0: "batch"}},

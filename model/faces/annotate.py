@@ -57,7 +57,7 @@ def _label(
     draw: ImageDraw.ImageDraw,
     corner: tuple[int, int],
     lines: Sequence[str],
-    font: ImageFont.FreeTypeFont,
+    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
     colour: tuple[int, int, int],
     *,
     above: bool = False,
@@ -66,7 +66,8 @@ def _label(
     if not lines:
         return
     text = "\n".join(lines)
-    pad = max(2, round(font.size / 5))
+    _, _, _, line = draw.textbbox((0, 0), "X", font=font)
+    pad = max(2, round(line / 5))
     _, _, width, height = draw.multiline_textbbox((0, 0), text, font=font)
     width, height = width + 2 * pad, height + 2 * pad
     picture_width, picture_height = draw.im.size

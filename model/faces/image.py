@@ -78,11 +78,11 @@ def load_image(
     """
     if isinstance(source, np.ndarray):
         return _from_array(source, max_pixels)
-    is_open = isinstance(source, Image.Image)
-    data, name = (b"", "The image") if is_open else _encoded(source, max_bytes)
+    opened = source if isinstance(source, Image.Image) else None
+    data, name = (b"", "The image") if opened else _encoded(source, max_bytes)
     try:
-        if is_open:
-            return _from_pil(source, name, max_pixels)
+        if opened:
+            return _from_pil(opened, name, max_pixels)
         with Image.open(io.BytesIO(data), formats=_readable_formats()) as picture:
             return _from_pil(picture, name, max_pixels)
     except BadImage:

@@ -36,8 +36,9 @@ def save(content: Content, path: Path, key: bytes) -> None:
     if content.mark is None:
         raise ValueError("an index that stands for no gallery change cannot be cached")
     flat, fast = content.flat, content.fast
-    on_cpu = fast is not None and fast.kind == "rabitq"
-    coder = load_faiss().serialize_index(fast.coder) if on_cpu else np.empty(0, np.uint8)
+    coder = np.empty(0, np.uint8)
+    if fast is not None and fast.kind == "rabitq":
+        coder = load_faiss().serialize_index(fast.coder)
     head = {
         "version": _VERSION,
         "dimension": flat.store.d,
@@ -106,11 +107,11 @@ def _read(index: FaissIndex, stream: EncryptedReader) -> Content:
 
 def _put(stream: EncryptedWriter, array: np.ndarray) -> None:
     if array.size:
-        stream.write(memoryview(np.ascontiguousarray(array)).cast("B"))
+        stream.write(np.ascontiguousarray(array).data.cast("B"))
 
 
 def _array(stream: EncryptedReader, count: int, kind: type) -> np.ndarray:
-    array = np.empty(count, kind)
+    array: np.ndarray = np.empty(count, kind)
     _fill(stream, array)
     return array
 
@@ -132,7 +133,7 @@ def _coder(stream: EncryptedReader, size: int) -> Any:
 
 
 def _fill(stream: EncryptedReader, array: np.ndarray) -> None:
-    if array.size and stream.readinto(memoryview(array).cast("B")) != array.nbytes:
+    if array.size and stream.readinto(array.data.cast("B")) != array.nbytes:
         raise ValueError("it ends too early")
 
 

@@ -146,7 +146,7 @@ def _is_temporary(error: BaseException) -> bool:
     if isinstance(error, (ConnectError, MilvusUnavailableException)):
         return True
     # The other subclasses report errors in the request.
-    if type(error) is not MilvusException:
+    if not isinstance(error, MilvusException) or type(error) is not MilvusException:
         return False
     # pymilvus wraps errors of gRPC and its own under a generic code.
     wrapped = error.__cause__ or error.__context__

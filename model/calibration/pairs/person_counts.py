@@ -100,7 +100,7 @@ class PersonCounter:
         # Within a couple, pairs are now sorted from the highest score down. With weight 2r - 1
         # for the r-th, the weights at or above any score sum to K * K.
         rank = np.arange(1, len(cell) + 1) - np.repeat(starts, sizes)
-        population = cell % self.populations if self.populations > 1 else 0
+        population = cell % self.populations
         place = population * self.width + bins
         length = self.populations * self.width
         for sums, weight in zip(

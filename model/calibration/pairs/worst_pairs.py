@@ -69,7 +69,7 @@ def _first_of_each(
         couple = int(collection.person[row]), int(collection.person[col])
         if couple not in pairs:
             first, second = int(collection.order[row]), int(collection.order[col])
-            pairs[couple] = ScoredPair(first, second, float(from_grid(abs(key))))
+            pairs[couple] = ScoredPair(first, second, float(from_grid(np.array(abs(key)))))
         if len(pairs) == count:
             break
     return list(pairs.values())
