@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import PurePath
 
-_NUMBERED = re.compile(r"(.+?)[ _.-]*\d+")
 _WORDS_OF_CAMERAS = {"dsc", "dscf", "dscn", "face", "image", "img", "photo", "pic", "picture",
                      "pxl", "scan", "screenshot"}  # fmt: skip
 
@@ -50,8 +48,9 @@ def _wrapping(paths: Sequence[PurePath]) -> tuple[str, ...]:
 
 
 def _from_file(path: PurePath) -> str | None:
-    numbered = _NUMBERED.fullmatch(path.stem)
-    name = _name(numbered[1]) if numbered else None
+    # By hand: a pattern would take a long name of separators apart in every possible way.
+    digits = sum(1 for _ in takewhile(str.isdecimal, reversed(path.stem)))
+    name = _name(path.stem[:-digits].rstrip(" _.-")) if digits else None
     words = {word for word in (name or "").lower().split() if _name(word)}
     return None if words <= _WORDS_OF_CAMERAS else name
 

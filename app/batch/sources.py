@@ -87,7 +87,7 @@ def open_source(source: Path, max_bytes: int) -> list[Item]:
         items = list(_from_folder(source, max_bytes))
     elif source.suffix.lower() == ".csv":
         items = list(_from_csv(source, max_bytes))
-    elif zipfile.is_zipfile(source):
+    elif _is_zip(source):
         items = list(_from_zip(source, max_bytes))
     elif not source.exists():
         raise BadSource(f"There is no folder or file {str(source)!r}.")
@@ -174,6 +174,14 @@ def _from_row(source: Path, number: int, row: dict[str, str | None], max_bytes: 
     return _item(path, name, reader, consent, others)
 
 
+def _is_zip(source: Path) -> bool:
+    try:
+        return zipfile.is_zipfile(source)
+    except zipfile.BadZipFile:
+        # It ends like one, such as a part of several; opening it says what is wrong.
+        return True
+
+
 def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
     try:
         archive = zipfile.ZipFile(source)
@@ -182,7 +190,8 @@ def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
     lock = threading.Lock()
     entries = [
         entry for entry in archive.infolist()
-        if not entry.is_dir() and is_photo(PurePosixPath(entry.filename))
+        # The name comes first: of an empty one Python 3.11 cannot tell whether it is a folder.
+        if is_photo(PurePosixPath(entry.filename)) and not entry.is_dir()
     ]  # fmt: skip
     names = people_of([PurePosixPath(entry.filename) for entry in entries])
     for entry, name in zip(entries, names, strict=True):

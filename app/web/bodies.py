@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any, TypeVar
 
 import fastapi
 from pydantic import ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -22,6 +24,10 @@ R = TypeVar("R", bound=Request)
 
 
 MULTIPART, JSON = "multipart/form-data", "application/json"
+
+CHARSETS = ("utf-8", "ascii", "iso8859-1")
+"""What the texts of a form may be written in, as Python names it. Of its many other codecs some
+raise errors of their own, and some make characters that no text may hold."""
 
 LARGE = 65536
 """Bodies longer than this, in bytes, are parsed in a worker thread."""
@@ -102,6 +108,7 @@ def _as_file(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _form(headers: Headers, body: bytes, kind: type[Request], settings: Settings) -> dict[str, Any]:
+    _check_charset(headers)
     parser = MultiPartParser(
         headers, _stream(body), max_files=settings.max_photos, max_fields=20, max_part_size=65536
     )
@@ -127,6 +134,16 @@ def _form(headers: Headers, body: bytes, kind: type[Request], settings: Settings
         elif parts[0] != "" or kind.model_fields.get(name) is None:
             values[name] = parts[0]
     return values
+
+
+def _check_charset(headers: Headers) -> None:
+    charset = parse_options_header(headers["content-type"])[1].get(b"charset", b"utf-8")
+    try:
+        known = codecs.lookup(charset.decode("latin-1")).name in CHARSETS
+    except (LookupError, ValueError):
+        known = False
+    if not known:
+        raise Malformed("The form is written in a charset that is not read. Send it as UTF-8.")
 
 
 async def _stream(body: bytes) -> AsyncGenerator[bytes, None]:

@@ -14,6 +14,7 @@ import os
 import re
 import sqlite3
 import time
+import tokenize
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -30,8 +31,7 @@ from model.types import Embedding
 if TYPE_CHECKING:
     from index.gallery import Gallery
 
-FORMAT = "face-gallery"
-VERSION = 2
+FORMAT, VERSION = "face-gallery", 2
 
 _CLOCKS_APART = 24 * 3600.0
 """Most seconds by which the exporting machine's clock may be ahead of ours."""
@@ -41,7 +41,8 @@ _MAX_TEXT, _MAX_METADATA = 10_000, 50_000
 
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
-               RuntimeError, TypeError, ValueError, sqlite3.Error, zipfile.BadZipFile)  # fmt: skip
+               RuntimeError, SyntaxError, TypeError, ValueError, sqlite3.Error,
+               tokenize.TokenError, zipfile.BadZipFile)  # fmt: skip
 """Exceptions that a malicious file can cause: any field may have any type."""
 
 

@@ -106,14 +106,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(read_regular(file, MAX_MANIFEST_BYTES))
         newer = int(manifest["format"]) > FORMAT
-    except (LookupError, RecursionError, TypeError, ValueError) as error:
+        digest = manifest.pop("digest", None)
+        changed = digest != _digest(manifest)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise BundleError(f"{file} is damaged and cannot be read: {error}") from error
     if newer:
         raise BundleError(
             f"{folder} has bundle format {manifest['format']}, this version reads up to {FORMAT}. "
             "Update the program."
         )
-    if manifest.pop("digest", None) != _digest(manifest):
+    if changed:
         raise BundleError(f"{file} was changed since it was saved. Restore it from its source.")
     check_manifest(manifest, file)
     return manifest

@@ -28,7 +28,7 @@ from model.calibration.fit import (
 )
 from model.calibration.kinds import Copies
 from model.calibration.pairs.scores import Progress
-from model.calibration.rates import Rates
+from model.calibration.rates import UNUSABLE, Rates
 from model.calibration.types import Parts
 from model.calibration.warnings import calibration_warnings
 from model.errors import BundleMismatch, CalibrationError
@@ -252,15 +252,16 @@ class Calibration(Rates):
             )
         try:
             calibration = cls._from_contents(data)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # Hash the data as written: a later version may derive other thresholds from the counts.
+            found = content_hash({name: value for name, value in data.items() if name != "id"})
+        except UNUSABLE as error:
             raise CalibrationError(f"The calibration is incomplete: {error!r}.") from error
-        # Hash the data as written: a later version may derive other thresholds from the counts.
-        found = content_hash({name: value for name, value in data.items() if name != "id"})
         if data.get("id") != found:
             raise CalibrationError(
                 f"The calibration names itself {data.get('id')} but its contents are {found}: it "
                 "was changed after it was made. Calibrate again."
             )
+        calibration.check_parts()
         return calibration
 
     def to_json(self) -> str:

@@ -21,6 +21,7 @@ from model.calibration.types import (
     Summary,
     Threshold,
 )
+from model.errors import CalibrationError
 from model.types import Rate
 
 CERTAIN_ERRORS = 3.0
@@ -32,6 +33,10 @@ CAUTION_ERRORS = 30.0
 third of the target, and less with more errors."""
 
 
+UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a calibration of a stranger may raise: any of its fields may hold anything."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rates:
     """Error rates at any score, and scores for any error rate.
@@ -41,6 +46,30 @@ class Rates:
     """
 
     parts: Parts = field(repr=False)
+
+    def check_parts(self) -> None:
+        """Raise `CalibrationError` unless the parts fit together and answer what they are asked."""
+        try:
+            self._try_parts()
+        except UNUSABLE as error:
+            raise CalibrationError(
+                f"The calibration cannot be used: {error}. Calibrate again."
+            ) from error
+
+    def _try_parts(self) -> None:
+        parts, knots = self.parts, self.parts.scores.shape
+        populations = parts.fit, parts.held_out, parts.everyone, *(b.curves for b in parts.quality)
+        for curve in (curve for both in populations for curve in (both.fmr, both.fnmr)):
+            rows = curve.errors, curve.low, curve.high, curve.effective
+            if len(knots) != 1 or any(row.shape != knots for row in rows):
+                raise ValueError("the rows of an error curve are not as long as the scores")
+        if not np.isfinite(parts.scores).all():
+            raise ValueError("a score is not a finite number")
+        for quality in (None, *(b.low for b in parts.quality)):
+            for target in TARGETS:
+                self.limits(target, target, quality)
+        for score in (parts.scores[0], parts.scores[-1]):
+            self.likelihood_ratio(score)
 
     def fmr_at(self, score: float, quality: float | None = None) -> Rate:
         """Share of stranger pairs that score at least this high."""

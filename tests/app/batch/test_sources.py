@@ -6,6 +6,8 @@ import contextlib
 import csv
 import io
 import os
+import struct
+import time
 import zipfile
 from pathlib import Path, PurePosixPath
 
@@ -317,3 +319,34 @@ def test_texts_of_a_list_are_bounded(tmp_path: Path) -> None:
     table.write_text(f"name,path,consent,note\nAnn,1.jpg,{'x' * 2001},\nBo,2.jpg,,{'x' * 10_001}\n")
     problems = [item.problem for item in open_source(table, 1000)]
     assert [problem and problem.status for problem in problems] == ["bad_row", "bad_row"]
+
+
+def test_a_part_of_several_zips_is_a_bad_source(tmp_path: Path) -> None:
+    file = tmp_path / "part.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("Ann/1.jpg", b"x")
+    data = file.read_bytes()
+    end = data.rindex(b"PK\5\6")
+    # The place of the list that large archives have: on the second disk of two.
+    file.write_bytes(data[:end] + b"PK\6\7" + struct.pack("<IQI", 1, 0, 2) + data[end:])
+    with pytest.raises(BadSource, match="multiple disks"):
+        open_source(file, 1000)
+
+
+def test_an_entry_without_a_name_is_passed_over(tmp_path: Path) -> None:
+    entry = zipfile.ZipInfo("x")
+    entry.filename = ""
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(entry, b"x")
+        archive.writestr("Ann/1.jpg", b"x")
+    assert [item.name for item in open_source(tmp_path / "a.zip", 1000)] == ["Ann"]
+
+
+@pytest.mark.parametrize("stem", ["_" * 60_000, "1" * 60_000 + "a", "Ann" + "_" * 60_000 + "x"])
+def test_a_long_name_is_looked_at_once(tmp_path: Path, stem: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(f"{stem}.jpg", b"x")
+    started = time.process_time()
+    (item,) = open_source(tmp_path / "a.zip", 1000)
+    assert time.process_time() - started < 1
+    assert item.problem.status == "no_name"

@@ -177,11 +177,21 @@ def test_methods_callers_make_up_share_one_figure(client: TestClient) -> None:
     assert "WHEN" not in figures
 
 
+def form_in(charset: str) -> dict:
+    """A form with an unknown field that says it is written in this charset."""
+    kind = f"multipart/form-data; boundary=edge; charset={charset}"
+    part = b'--edge\r\nContent-Disposition: form-data; name="x"\r\n\r\n1!\r\n--edge--\r\n'
+    return {"content": part, "headers": {"content-type": kind}}
+
+
 @pytest.mark.parametrize(
     ("request_", "status", "code"),
     [
         ({"content": b"{", "headers": {"content-type": "application/json"}}, 400, "malformed"),
         ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400, "malformed"),
+        (form_in("undefined"), 400, "malformed"),
+        (form_in("punycode"), 400, "malformed"),
+        (form_in("latin-1"), 422, "invalid"),
         ({"content": b"x", "headers": {"content-type": "text/plain"}}, 415, "wrong_type"),
         ({"content": b"x"}, 415, "wrong_type"),
         ({"json": {}}, 422, "invalid"),

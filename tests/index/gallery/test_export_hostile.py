@@ -93,6 +93,11 @@ def huge_array(members: Members) -> Members:
     return members | {"embeddings.npy": head.getvalue() + bytes(100)}
 
 
+def header(text: str) -> Callable[[Members], Members]:
+    data = b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode()
+    return lambda members: members | {"embeddings.npy": data}
+
+
 FORGERIES = {
     "no manifest": lambda members: members | {"manifest.json": b"[]"},
     "odd sums": changed("manifest.json", sha256=3),
@@ -127,6 +132,8 @@ FORGERIES = {
     "vectors are not finite": array(np.full((2, 512), np.nan, np.float16)),
     "vectors are text": array(np.full((2, 512), "x")),
     "more vectors than memory": huge_array,
+    "header ends early": header("{'descr': ("),
+    "header is indented oddly": header("if x:\n  a\n b"),
 }  # fmt: skip
 
 

@@ -118,7 +118,11 @@ def test_a_malformed_manifest_is_a_named_error(bundle: Path, data: st.DataObject
         file.write_text(before)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "1", '"x"', "[" * 100_000, "{", "\ud800"])
+@pytest.mark.parametrize("text", [
+        "", "[]", "null", "1", '"x"', "[" * 100_000, "{", "\ud800",
+        '{"format": Infinity}', '{"format": 1, "name": "\\ud800"}',
+    ],
+)  # fmt: skip
 def test_a_manifest_that_is_none_is_a_named_error(bundle: Path, text: str) -> None:
     (bundle / "bundle.json").write_bytes(text.encode(errors="surrogatepass"))
     with pytest.raises(BundleError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from model.bundle import DEFAULT, Bundle
 from model.calibration import Calibration
 from model.calibration.check import _outcome as outcome
 from model.calibration.check import check_promises
+from model.calibration.files import content_hash
 from model.errors import BundleMismatch, CalibrationError
 from model.types import Rate, Verdict
 from tests.model.calibration.score_models import faces, fit
@@ -249,3 +251,25 @@ def test_changed_newer_and_broken_files_are_refused(calibration, tmp_path: Path)
     file.write_text("{")
     with pytest.raises(CalibrationError, match="cannot be read"):
         Calibration.load(file)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["scores"].pop(),
+        lambda data: data["fit"]["fmr"]["high"].pop(),
+        lambda data: data["likelihood"]["log10"].pop(),
+        lambda data: data.update(code_version=None),
+        lambda data: data["tail"].update(rate="x"),
+        lambda data: data["scores"].__setitem__(0, float("nan")),
+    ],
+    ids=["scores", "curve", "likelihood", "version", "tail", "nan"],
+)
+def test_a_file_whose_parts_do_not_fit_is_refused(
+    calibration: Calibration, change: Callable[[dict], object]
+) -> None:
+    data = json.loads(calibration.to_json())
+    data.pop("id")
+    change(data)
+    with pytest.raises(CalibrationError):
+        Calibration.from_dict({"id": content_hash(data), **data})
