@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,11 +13,14 @@ from app.ui.cards.markup import picture, render
 from app.usecases.results import DetectedFace, Photo
 from model import wording
 
-TAG = 0.042
+TAG = 0.036
 """Height of a label, as a fraction of the image's longer side."""
 
-LETTER = 0.56
-"""Width of a letter, as a fraction of its height."""
+TEXT, PADDING = 0.82, 0.25
+"""Font size of a label and the space on either side of its text, as fractions of its height."""
+
+Area = tuple[float, float, float, float]
+"""Left, top, right and bottom edges, in pixels of the image."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,8 @@ class Box:
 
     Attributes:
         number: The face's number.
-        label: The text on the box.
-        title: The same in words, for screen readers.
+        label: The text on the box; only its first word where the whole would cover something.
+        title: The whole label in words, for screen readers.
         look: ``sure``, or ``doubt`` for a face in the background or an uncertain detection.
         left: Left edge of the box; likewise ``top``, ``width`` and ``height``.
         tag_left: Left edge of the label; likewise ``tag_top`` and ``tag_width``.
@@ -68,40 +73,75 @@ def boxed(
     if names is not None:
         sure = {each.number for each in photo.certain}
     tag = max(width, height) * TAG
-    boxes = [
-        _box(each, (names or {}).get(each.number, str(each.number)), each.number in sure,
-             width, height, tag)
-        for each in photo.faces
-    ]  # fmt: skip
+    faces = {each.number: _clipped(each, width, height) for each in photo.faces}
+    boxes: list[Box] = []
+    for each in photo.faces:
+        label = (names or {}).get(each.number, str(each.number))
+        taken = [area for number, area in faces.items() if number != each.number]
+        taken += [(box.tag_left, box.tag_top, box.tag_left + box.tag_width, box.tag_top + tag)
+                  for box in boxes]  # fmt: skip
+        boxes.append(_box(each, label, each.number in sure, width, height, tag, taken))
     return render(
         "boxed.html",
         caption=caption, boxes=boxes, width=width, height=height, tag=tag, act=act,
         data=dict(data or {}), image=picture(photo.image, longest=longest),
         found=wording.plural(len(photo.faces), "face"), stroke=max(width, height) / 220,
+        text=tag * TEXT, padding=tag * PADDING,
     )  # fmt: skip
 
 
-def _box(
-    found: DetectedFace, label: str, sure: bool, width: int, height: int, tag: float
-) -> Box:  # fmt: skip
-    """Build a box clipped to the image, with its label above or inside, never outside the image."""
+def _clipped(found: DetectedFace, width: int, height: int) -> Area:
     left, top, right, bottom = found.face.box
-    left, right = max(0.0, left), min(float(width), right)
-    top, bottom = max(0.0, top), min(float(height), bottom)
-    tag_width = min(float(width), tag * (0.5 + LETTER * len(label)))
+    left, top = max(0.0, left), max(0.0, top)
+    right, bottom = min(float(width), right), min(float(height), bottom)
+    return left, top, max(left + 1, right), max(top + 1, bottom)
+
+
+def _box(
+    found: DetectedFace, label: str, sure: bool, width: int, height: int, tag: float,
+    taken: list[Area],
+) -> Box:  # fmt: skip
+    """Build a box clipped to the image, with its label at the first place that covers nothing."""
+    left, top, right, bottom = _clipped(found, width, height)
+    above = top - tag if top >= tag else top
+    below = bottom if bottom + tag <= height else bottom - tag
+    places = itertools.product((label, label.split(" ")[0]), (above, below), (False, True))
+    for words, tag_top, flush_right in places:
+        tag_width = min(float(width), tag * (2 * PADDING + TEXT * _letters(words)))
+        tag_left = min(left, width - tag_width)
+        if flush_right:
+            tag_left = max(0.0, right - tag_width)
+        if not any(
+            tag_left < area[2] and area[0] < tag_left + tag_width
+            and tag_top < area[3] and area[1] < tag_top + tag
+            for area in taken
+        ):  # fmt: skip
+            break
+    else:
+        tag_left, tag_top = min(left, width - tag_width), above
     return Box(
         number=found.number,
-        label=label,
+        label=words,
         title=label if sure else f"{label}, {describe(found)}",
         look="sure" if sure else "doubt",
         left=left,
         top=top,
-        width=max(1.0, right - left),
-        height=max(1.0, bottom - top),
-        tag_left=min(max(0.0, left), width - tag_width),
-        tag_top=top - tag if top >= tag else top,
+        width=right - left,
+        height=bottom - top,
+        tag_left=tag_left,
+        tag_top=tag_top,
         tag_width=tag_width,
     )
+
+
+def _letters(words: str) -> float:
+    """Estimate the width of bold text in font sizes; the SVG fits the text to it exactly."""
+    return sum(
+        0.34 if each in " iljtfrI.,:;'|()[]!" else
+        0.95 if each in "mwMW@%…" or unicodedata.east_asian_width(each) in "WF" else
+        0.72 if each.isupper() else 0.62
+        for each in words
+    )  # fmt: skip
 
 
 def describe(found: DetectedFace) -> str:

@@ -59,12 +59,10 @@ class SearchTab:
         shown = {"show_progress_on": self.result, **at_work(self.settings)}
         fields = [self.photo, self.target]
         pressed = self.button.click(self.run_pressed, fields, outputs, **shown)
-        answers = [
-            pressed,
-            self.target.input(self.run, fields, outputs, **shown),
-            self.strip.click(self.run_sample, self.target, [self.photo, *outputs], **shown),
-        ]
-        pressed.then(**to_sight("search-result"))
+        sample = self.strip.click(self.run_sample, self.target, [self.photo, *outputs], **shown)
+        answers = [pressed, sample, self.target.input(self.run, fields, outputs, **shown)]
+        for asked in (pressed, sample):
+            asked.then(**to_sight("search-result"))
         self.result.act(self.act, fields, self.offered, show_progress="hidden",
                         **at_work(self.settings))  # fmt: skip
         self.stop.click(self.call_off, None, None, queue=False, **QUIET)

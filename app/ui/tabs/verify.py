@@ -76,17 +76,16 @@ class VerifyTab:
         outputs = [self.result, self.faces, self.crops, self.regions, self.offered]
         shown = {"show_progress_on": self.result, **at_work(self.settings)}
         pressed = self.button.click(self.run_fresh, fields, outputs, **shown)
-        answers = [
-            pressed,
-            gr.on(
-                [self.target.input, self.prior.input], self.run, [*fields, self.faces], outputs,
-                **shown,
-            ),
-            self.strip.click(
-                self.run_sample, [self.target, self.prior], [*photos, *outputs], **shown
-            ),
-        ]  # fmt: skip
-        pressed.then(**to_sight("verify-result"))
+        sample = self.strip.click(
+            self.run_sample, [self.target, self.prior], [*photos, *outputs], **shown
+        )
+        changed = gr.on(
+            [self.target.input, self.prior.input], self.run, [*fields, self.faces], outputs,
+            **shown,
+        )  # fmt: skip
+        answers = [pressed, sample, changed]
+        for asked in (pressed, sample):
+            asked.then(**to_sight("verify-result"))
         acted = self.result.act(
             self.act, [*fields, self.faces, self.crops], [*outputs, self.stop],
             show_progress="hidden", **at_work(self.settings),

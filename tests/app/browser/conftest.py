@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from index.gallery import Gallery
 from tests.app.browser import driving
 from tests.app.helpers import Photos
 
@@ -72,3 +73,13 @@ def context(chrome: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(context: BrowserContext, server: driving.Running) -> Page:
     return driving.visit(context, server.url)
+
+
+@pytest.fixture
+def gallery(server: driving.Running) -> Iterator[Gallery]:
+    """The server's own gallery, opened beside it; empty again afterwards."""
+    with Gallery.open(server.data / "gallery") as opened:
+        yield opened
+        with opened.batch():
+            for person in list(opened.reader.iter_people()):
+                opened.forget(person.id)

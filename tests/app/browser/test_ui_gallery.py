@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,16 +29,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def gallery(server: driving.Running) -> Iterator[Gallery]:
-    """The server's own gallery, opened beside it; empty again afterwards."""
-    with Gallery.open(server.data / "gallery") as opened:
-        yield opened
-        with opened.batch():
-            for person in list(opened.reader.iter_people()):
-                opened.forget(person.id)
 
 
 def test_a_conflict_is_decided_by_itself_and_twice_then_merged_and_removed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -203,6 +204,36 @@ def test_boxes_and_their_labels_stay_within_the_picture(
         left, top = float(rect["x"]), float(rect["y"])
         assert 0 <= left <= left + float(rect["width"]) <= 160
         assert 0 <= top <= top + float(rect["height"]) <= 121
+
+
+def test_labels_of_neighbours_cover_neither_each_other_nor_a_face() -> None:
+    faces = tuple(
+        dataclasses.replace(
+            detected(number),
+            face=Face((x, 100.0, x + 60, 180.0), np.zeros((5, 2), np.float32), 0.99),
+        )
+        for number, x in enumerate((10.0, 80.0, 150.0, 220.0), 1)
+    )
+    shown = Photo(np.full((300, 300, 3), 120, np.uint8), faces)
+    names = {number: f"{number} Maximiliane Wintermantel" for number in range(1, 5)}
+    drawn = face_cards.boxed("Photo", shown, names=names)
+    tags = harmless(drawn)
+    areas = [
+        [float(attributes[name]) for name in ("x", "y", "width", "height")]
+        for tag, attributes in tags.found
+        if tag == "rect"
+    ]
+    for one, other in itertools.combinations(areas, 2):
+        apart = [
+            a + size <= b + 1 or b + length <= a + 1
+            for a, size, b, length in (
+                (one[0], one[2], other[0], other[2]), (one[1], one[3], other[1], other[3]),
+            )
+        ]  # fmt: skip
+        assert any(apart), (one, other)
+    assert all(
+        name in str(face_cards.boxed("Photo", shown, names=names)) for name in names.values()
+    )
 
 
 def test_a_doubtful_face_is_drawn_as_such_and_named() -> None:
