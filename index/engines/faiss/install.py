@@ -58,6 +58,8 @@ def load_faiss() -> ModuleType:
         IndexUnavailable: If it is missing or two builds are installed.
     """
     check_builds(installed_builds())
+    # faiss logs each processor variant that its build lacks as an import error.
+    logging.getLogger("faiss.loader").setLevel(logging.WARNING)
     try:
         import faiss
     except ImportError as error:

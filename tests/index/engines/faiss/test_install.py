@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import subprocess
 import sys
 from pathlib import Path
 
@@ -111,3 +112,12 @@ def test_index_falls_back_to_the_cpu_with_one_line(
     assert ("fit" if reason == "no room" else "out of memory") in record.message
     assert index.stats().kind == "rabitq"
     assert index.search(vectors[7:8], 1)[1][0, 0] == 7
+
+
+def test_loading_logs_nothing_that_looks_like_an_error() -> None:
+    code = (
+        "import logging; logging.basicConfig(level=logging.INFO)\n"
+        "from index.engines.faiss.install import load_faiss; load_faiss()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
