@@ -20,6 +20,7 @@ from index.engines.sync import compare, rebuild, repair, save_cache, take_over
 from index.gallery import Gallery
 from index.gallery.connect import DATABASE_FILE
 from index.gallery.move import move_gallery
+from model import __version__
 from model.errors import FaceError, GalleryError, GalleryUnavailable, IndexUnavailable
 
 
@@ -47,6 +48,7 @@ def _failed(error: FaceError) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m index", description=__doc__)
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     key = commands.add_parser("key", help="make a fresh gallery key")
     key.add_argument(

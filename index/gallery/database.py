@@ -9,6 +9,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 MetaValue = str | int | bytes
 
+TABLES = {
+    "secrets": ("id", "value"),
+    "people": ("number", "id", "secret", "name_tag", "profile", "created", "updated"),
+    "photos": ("id", "person", "secret", "hash_tag", "quality", "details", "created"),
+    "embeddings": ("photo", "model_id", "vector"),
+    "thumbnails": ("photo", "image"),
+    "changes": ("seq", "operation", "photo", "token"),
+}
+"""Columns of the tables that grow, the primary key first; tables follow those they refer to."""
+
 
 class Rows(Protocol):
     """The result of one statement."""
@@ -43,8 +53,11 @@ class Connection(Protocol):
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]], /) -> Any:
         """Runs one statement for each row of values."""
 
-    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> list[int]:
-        """Runs an ``INSERT ... RETURNING number`` for each row; returns the numbers in order."""
+    def insert(self, table: str, rows: Sequence[Sequence[Any]]) -> list[int]:
+        """Adds rows without their number to one of `TABLES`; returns the new numbers in order."""
+
+    def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Adds whole rows to one of `TABLES`."""
 
     def pack(self, value: MetaValue) -> Any:
         """Encodes a value for the table ``meta``."""
@@ -100,7 +113,21 @@ class Database(Protocol):
         """Closes every connection that is not in use."""
 
 
-C = TypeVar("C")
+class Transaction(Protocol):
+    """Ends a transaction or a part of it."""
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def savepoint(self, name: str) -> None: ...
+
+    def release(self, name: str) -> None: ...
+
+    def rollback_to(self, name: str) -> None: ...
+
+
+C = TypeVar("C", bound=Transaction)
 
 
 class Writer(Generic[C]):
@@ -108,7 +135,6 @@ class Writer(Generic[C]):
 
     Args:
         begin: Borrows a connection and starts a transaction, waiting for other processes.
-        run: Runs a statement without values.
         broken: Whether the database has already ended the transaction.
         give_back: Returns a connection.
     """
@@ -116,11 +142,10 @@ class Writer(Generic[C]):
     def __init__(
         self,
         begin: Callable[[], C],
-        run: Callable[[C, str], object],
         broken: Callable[[C], bool],
         give_back: Callable[[C], None],
     ) -> None:
-        self._begin, self._run, self._broken, self._give_back = begin, run, broken, give_back
+        self._begin, self._broken, self._give_back = begin, broken, give_back
         self.lock = threading.RLock()
         self._connection: C | None = None
         self._thread: int | None = None
@@ -139,19 +164,22 @@ class Writer(Generic[C]):
                 self._connection, self._thread = self._begin(), threading.get_ident()
             connection, savepoint = self._connection, f"level{self._depth}"
             if self._depth:
-                self._run(connection, f"SAVEPOINT {savepoint}")
+                connection.savepoint(savepoint)
             self._depth += 1
             try:
                 yield connection
-                self._run(connection, "COMMIT" if self._depth == 1 else f"RELEASE {savepoint}")
+                if self._depth == 1:
+                    connection.commit()
+                else:
+                    connection.release(savepoint)
             except BaseException:
                 # SQLite rolls back by itself when the disk is full.
                 if not self._broken(connection):
-                    if self._depth > 1:
-                        self._run(connection, f"ROLLBACK TO {savepoint}")
-                    self._run(
-                        connection, "ROLLBACK" if self._depth == 1 else f"RELEASE {savepoint}"
-                    )
+                    if self._depth == 1:
+                        connection.rollback()
+                    else:
+                        connection.rollback_to(savepoint)
+                        connection.release(savepoint)
                 raise
             finally:
                 self._depth -= 1

@@ -180,11 +180,11 @@ class Gallery:
             updated=now if updated is None else updated,
         )
         with self._db.write() as connection:
-            if writes.person_number(connection, person.id) is not None:
+            if person_id and writes.person_number(connection, person_id) is not None:
                 raise GalleryError(f"There is already a person with the id {person.id}.")
             number = writes.insert_person(connection, self._facts, person)
             writes.insert_photos(connection, self._facts, number, photos, vectors, now)
-            return self.reader.get(person.id)
+        return replace(person, photos=len(photos))
 
     def add_photos(self, person_id: str, photos: Sequence[NewPhoto]) -> Person:
         """Adds photos to a person, all or nothing."""

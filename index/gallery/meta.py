@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from index.crypto.keys import SecretsElsewhere, Vault, seal, unseal
@@ -34,6 +34,7 @@ class GalleryMeta:
         vault: Creates and decrypts the secrets of people and photos.
         tag_key: Key of the fingerprints used to look up names and photos.
         cache_slot: Number of the secret that encrypts index cache files.
+        dimension: Length of the vectors; None if it was not set when the gallery was opened.
     """
 
     gallery_id: str
@@ -41,6 +42,7 @@ class GalleryMeta:
     vault: Vault
     tag_key: bytes
     cache_slot: int
+    dimension: int | None = None
 
 
 def establish(
@@ -76,7 +78,7 @@ def establish(
     if dimension is not None and dimension != stored:
         with database.write() as connection:
             require_dimension(connection, dimension)
-    return facts
+    return replace(facts, dimension=dimension or stored)
 
 
 def _create(connection: Connection, database: Database, model_id: str | None, vault: Vault) -> None:
@@ -208,9 +210,7 @@ def end_erasures(connection: Connection, done: Marks) -> None:
 
 def add_secrets(connection: Connection, stored: list[bytes]) -> list[int]:
     """Appends stored secrets and returns their numbers."""
-    return connection.insert(
-        "INSERT INTO secrets (value) VALUES (?) RETURNING id", [(value,) for value in stored]
-    )
+    return connection.insert("secrets", [(value,) for value in stored])
 
 
 def shred(connection: Connection, facts: GalleryMeta, numbers: list[int]) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from index.gallery.database import MetaValue, Writer
+from index.gallery.database import Writer
 from index.gallery.schema.postgresql import CHANGES, LOCK, migrate
+from index.postgresql.connection import PostgresConnection
 from index.postgresql.listener import ChangeListener
 from index.postgresql.pool import Pool
 from model.errors import GalleryUnavailable
@@ -21,66 +19,8 @@ from model.errors import GalleryUnavailable
 log = logging.getLogger(__name__)
 
 POOL = 12
-ROWS_AT_ONCE = 100
 VACUUM_FULL_BYTES = 256 << 20
 """Size in bytes up to which an erasure rewrites the whole table of secrets."""
-
-_VALUES = re.compile(r"VALUES (\([?, ]+\))")
-
-
-@lru_cache(maxsize=512)
-def _translated(sql: str) -> str:
-    # Binary parameters and results: most of them are encrypted bytes.
-    return sql.replace("?", "%b")
-
-
-class PostgresConnection:
-    """A :class:`~index.gallery.database.Connection` to PostgreSQL.
-
-    Args:
-        raw: A connection in autocommit mode.
-    """
-
-    any_number = "= ANY(?::bigint[])"
-    any_text = "= ANY(?::text[])"
-
-    def __init__(self, raw: psycopg.Connection) -> None:
-        self.raw = raw
-
-    def array(self, values: Iterable[int] | Iterable[str]) -> list[Any]:
-        return list(values)
-
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> psycopg.Cursor:
-        return self.raw.execute(_translated(sql), values, binary=True)
-
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        if _VALUES.search(sql):
-            for _ in self._in_parts(sql, rows):
-                pass
-        elif rows:
-            with self.raw.cursor() as cursor:
-                cursor.executemany(_translated(sql), rows)
-
-    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> list[int]:
-        return [row[0] for cursor in self._in_parts(sql, rows) for row in cursor.fetchall()]
-
-    def _in_parts(self, sql: str, rows: Sequence[Sequence[Any]]) -> Iterator[psycopg.Cursor]:
-        """Inserts many rows per statement, to save a round trip for each."""
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[start : start + ROWS_AT_ONCE]
-            many = _VALUES.sub(lambda found: "VALUES " + ", ".join([found[1]] * len(part)), sql)  # noqa: B023
-            yield self.execute(many, [value for row in part for value in row])
-
-    def pack(self, value: MetaValue) -> bytes:
-        if isinstance(value, bytes):
-            return b"b" + value
-        return b"i%d" % value if isinstance(value, int) else b"t" + value.encode()
-
-    def unpack(self, stored: bytes) -> MetaValue:
-        kind, content = stored[:1], stored[1:]
-        if kind == b"b":
-            return content
-        return int(content) if kind == b"i" else content.decode()
 
 
 class PostgresDatabase:
@@ -100,7 +40,6 @@ class PostgresDatabase:
         self._pool = Pool(url, "the gallery's database", POOL, _prepare)
         self._writer: Writer[PostgresConnection] = Writer(
             self._begin,
-            run=lambda connection, sql: connection.raw.execute(sql),
             broken=lambda connection: connection.raw.closed,
             give_back=lambda connection: self._pool.give_back(connection.raw),
         )
@@ -127,8 +66,7 @@ class PostgresDatabase:
         raw = self._pool.borrow()
         try:
             # Each statement after the lock sees the last writer's commit.
-            raw.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
-            raw.execute(LOCK)
+            raw.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {LOCK}", prepare=False)
         except BaseException:
             if not raw.closed:
                 raw.execute("ROLLBACK")

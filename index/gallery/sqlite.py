@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from index.gallery.database import MetaValue, Writer
+from index.gallery.database import TABLES, MetaValue, Writer
 from index.gallery.schema.sqlite import migrate
 from model.errors import GalleryUnavailable
 
@@ -31,6 +31,12 @@ _HINTS = {
 """Advice by the primary error code."""
 
 
+_INSERTIONS = {
+    table: f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+    for table, names in TABLES.items()
+}
+
+
 class SqliteConnection(sqlite3.Connection):
     """A :class:`~index.gallery.database.Connection` to a SQLite file."""
 
@@ -39,14 +45,26 @@ class SqliteConnection(sqlite3.Connection):
     def array(self, values: Iterable[int] | Iterable[str]) -> str:
         return json.dumps(list(values))
 
-    def insert(self, sql: str, rows: Sequence[Sequence[Any]]) -> list[int]:
-        return [self.execute(sql, row).fetchone()[0] for row in rows]
+    def insert(self, table: str, rows: Sequence[Sequence[Any]]) -> list[int]:
+        return [self.execute(_INSERTIONS[table], (None, *row)).lastrowid or 0 for row in rows]
+
+    def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        self.executemany(_INSERTIONS[table], rows)
 
     def pack(self, value: MetaValue) -> MetaValue:
         return value
 
     def unpack(self, stored: MetaValue) -> MetaValue:
         return stored
+
+    def savepoint(self, name: str) -> None:
+        self.execute(f"SAVEPOINT {name}")
+
+    def release(self, name: str) -> None:
+        self.execute(f"RELEASE {name}")
+
+    def rollback_to(self, name: str) -> None:
+        self.execute(f"ROLLBACK TO {name}")
 
 
 class SqliteDatabase:
@@ -71,7 +89,6 @@ class SqliteDatabase:
         self._closed = False
         self._writer: Writer[SqliteConnection] = Writer(
             self._begin,
-            run=lambda connection, sql: connection.execute(sql),
             broken=lambda connection: not connection.in_transaction,
             give_back=self._give_back,
         )

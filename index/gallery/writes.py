@@ -85,11 +85,7 @@ def insert_person(connection: Connection, facts: GalleryMeta, person: Person) ->
         person.created,
         person.updated,
     )
-    return connection.insert(
-        "INSERT INTO people (id, secret, name_tag, profile, created, updated) "
-        "VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
-        [row],
-    )[0]
+    return connection.insert("people", [row])[0]
 
 
 def update_person(connection: Connection, facts: GalleryMeta, number: int, person: Person) -> None:
@@ -141,14 +137,13 @@ def insert_photos(
     now: float,
 ) -> list[int]:
     """Stores photos with their float16 vectors and logs them; returns their numbers."""
-    for dimension in {len(vector) for vector in vectors}:
+    for dimension in {len(vector) for vector in vectors} - {facts.dimension}:
         require_dimension(connection, dimension)
     created = facts.vault.create(len(photos))
     slots = add_secrets(connection, [stored for _, stored in created])
     keys = [secret for secret, _ in created]
     numbers = connection.insert(
-        "INSERT INTO photos (person, secret, hash_tag, quality, details, created) "
-        "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+        "photos",
         [
             (
                 number,
@@ -161,15 +156,15 @@ def insert_photos(
             for photo, slot, key in zip(photos, slots, keys, strict=True)
         ],
     )
-    connection.executemany(
-        "INSERT INTO embeddings (photo, model_id, vector) VALUES (?, ?, ?)",
+    connection.append(
+        "embeddings",
         [
             (photo_number, facts.model_id, seal(key, vector.tobytes(), b"embedding"))
             for photo_number, vector, key in zip(numbers, vectors, keys, strict=True)
         ],
     )
-    connection.executemany(
-        "INSERT INTO thumbnails (photo, image) VALUES (?, ?)",
+    connection.append(
+        "thumbnails",
         [
             (photo_number, seal(key, photo.thumbnail, b"thumbnail"))
             for photo_number, photo, key in zip(numbers, photos, keys, strict=True)
@@ -217,11 +212,4 @@ def touch(connection: Connection, number: int, now: float) -> None:
 
 
 def _log(connection: Connection, operation: str, numbers: list[int]) -> None:
-    last = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM changes").fetchone()[0]
-    connection.executemany(
-        "INSERT INTO changes (seq, operation, photo, token) VALUES (?, ?, ?, ?)",
-        [
-            (seq, operation, number, secrets.randbits(63))
-            for seq, number in enumerate(numbers, start=last + 1)
-        ],
-    )
+    connection.insert("changes", [(operation, number, secrets.randbits(63)) for number in numbers])

@@ -23,6 +23,13 @@ SESSION = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
+    # Every query finds its rows by key. A plan made before the first ANALYZE must not read a whole
+    # table instead, and is the same for any number of keys.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
 }
 CONNECT: dict[str, Any] = {
     "connect_timeout": 5,
@@ -131,8 +138,11 @@ class Pool:
 
 
 def _configure(connection: psycopg.Connection) -> None:
-    for name, value in SESSION.items():
-        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    connection.execute(
+        "SELECT set_config(name, value, false) "
+        "FROM unnest(%s::text[], %s::text[]) AS settings (name, value)",
+        (list(SESSION), list(SESSION.values())),
+    )
     # Keep a stricter setting such as remote_apply.
     connection.execute(
         "SELECT set_config('synchronous_commit', 'on', false) "

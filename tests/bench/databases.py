@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
 def _measure(folder: Path, url: str, arguments: argparse.Namespace) -> None:
     places = {"SQLite": None, "PostgreSQL": url}
     galleries = {
-        name: Gallery.open(folder / name, url=where, model_id=MODEL)
+        name: Gallery.open(folder / name, url=where, model_id=MODEL, dimension=512)
         for name, where in places.items()
     }
     people = arguments.photos // PHOTOS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from index.gallery import Gallery
+from index.types import Counts
 from model.errors import BundleMismatch, GalleryError, UnknownPerson
 from model.types import Embedding
 from tests.index.conftest import Place
@@ -197,6 +199,25 @@ def test_failed_batch_leaves_nothing_and_inner_failure_only_itself(
         with pytest.raises(GalleryError):
             gallery.enroll("Bob", faces.photos(1), person_id="p")
     assert [p.name for p in gallery.reader.people()] == ["Ada"]
+
+
+def test_a_large_batch_keeps_what_did_not_fail(gallery: Gallery, faces: Faces) -> None:
+    kept = []
+    with gallery.batch():
+        for number in range(300):
+            with suppress(ZeroDivisionError), gallery.batch():
+                person = gallery.enroll(f"person {number}", faces.photos(number % 50, 2))
+                if number == 7:
+                    gallery.reader.get(person.id)  # the rows have reached the database
+                if number % 3:
+                    kept.append(person)
+                else:
+                    raise ZeroDivisionError
+    assert list(gallery.reader.iter_people()) == kept
+    assert gallery.reader.counts() == Counts(len(kept), 2 * len(kept))
+    log = gallery.changes.since(0)
+    assert [change.seq for change in log] == list(range(1, 2 * len(kept) + 1))
+    assert [change.photo for change in log] == gallery.changes.photo_ids().tolist()
 
 
 def test_followers_see_only_committed_changes(gallery: Gallery, faces: Faces) -> None:
