@@ -27,13 +27,13 @@ from app.usecases.people import PeopleService
 from app.usecases.progress import Progress
 from app.usecases.results import (
     Compared,
-    Evidence,
     FaceSearch,
     ModelInfo,
     Photo,
     Search,
     Verification,
 )
+from app.usecases.verify import Evidence
 from model.calibration import Calibration
 
 

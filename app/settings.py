@@ -11,24 +11,17 @@ import ipaddress
 import os
 import tempfile
 import tomllib
-import typing
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from index.engines.milvus.address import MilvusAddress
 from index.gallery.connect import check_address
 from model.errors import FaceError
 
 BUNDLE = Path(__file__).parents[1] / "model" / "bundles" / "default"
-
-CHOICES = {
-    "engine": ("auto", "torch", "onnxruntime", "onnxruntime-int8"),
-    "device": ("auto", "cpu", "cuda", "mps"),
-    "batching": ("auto", "on", "off"),
-}
-"""Allowed values of settings with a fixed set of choices."""
 
 EMBEDDED = ("auto", "faiss")
 """Values of ``index`` that are not a URL."""
@@ -43,6 +36,34 @@ class BadSetting(FaceError):
 def _data_home() -> Path:
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "face-verification"
+
+
+def _check_gallery(address: str) -> str:
+    if address:
+        check_address(address)
+    return address
+
+
+def _check_index(address: str) -> str:
+    if address not in EMBEDDED:
+        MilvusAddress.parse(address)
+    return address
+
+
+def _split_names(value: Any) -> Any:
+    return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+Engine = Literal["auto", "torch", "onnxruntime", "onnxruntime-int8"]
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+GalleryAddress = Annotated[str, AfterValidator(_check_gallery)]
+IndexAddress = Annotated[str, AfterValidator(_check_index)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,38 +106,35 @@ class Settings:
         own_photos: The only folder that "calibrate on my own photos" may read, or None.
     """
 
-    data: Path = dataclasses.field(default_factory=_data_home)
-    bundle: Path = BUNDLE
-    engine: str = "auto"
-    device: str = "auto"
-    gallery: str = ""
-    gallery_secrets: str = ""
-    index: str = "faiss"
-    gallery_key_file: Path | None = None
-    target_fmr: float = 1e-4
-    target_fpir: float = 1e-2
+    data: Folder = Field(default_factory=_data_home)
+    bundle: Folder = BUNDLE
+    engine: Engine = "auto"
+    device: Device = "auto"
+    gallery: GalleryAddress = ""
+    gallery_secrets: GalleryAddress = ""
+    index: IndexAddress = "faiss"
+    gallery_key_file: Folder | None = None
+    target_fmr: Share = 1e-4
+    target_fpir: Share = 1e-2
     min_quality: float = 0.25
     keep_thumbnails: bool = True
     host: str = "127.0.0.1"
-    port: int = 7860
-    public_names: tuple[str, ...] = ()
+    port: Annotated[int, Field(ge=0, le=65535)] = 7860
+    public_names: Names = ()
     behind_proxy: bool = False
-    max_upload_bytes: int = 20_000_000
-    max_request_bytes: int = 50_000_000
-    max_pixels: int = 50_000_000
-    max_photos: int = 50
-    max_faces: int = 40
-    workers: int = 4
-    queue: int = 32
-    queue_seconds: float = 20.0
-    upload_seconds: float = 120.0
-    rate_per_minute: int = 600
-    batching: str = "auto"
+    max_upload_bytes: Positive = 20_000_000
+    max_request_bytes: Positive = 50_000_000
+    max_pixels: Positive = 50_000_000
+    max_photos: Positive = 50
+    max_faces: Positive = 40
+    workers: Positive = 4
+    queue: Natural = 32
+    queue_seconds: Seconds = 20.0
+    upload_seconds: Seconds = 120.0
+    rate_per_minute: Natural = 600
+    batching: Literal["auto", "on", "off"] = "auto"
     audit: bool = True
-    own_photos: Path | None = None
-
-    def __post_init__(self) -> None:
-        _check(self)
+    own_photos: Folder | None = None
 
     @classmethod
     def load(cls, file: str | os.PathLike[str] | None = None, /, **options: Any) -> Settings:
@@ -129,17 +147,24 @@ class Settings:
         Raises:
             BadSetting: A name is unknown or a value is not allowed.
         """
-        values: dict[str, Any] = {}
+        known = [field.name for field in dataclasses.fields(cls)]
         file = file or os.environ.get("FACE_SETTINGS")
-        if file:
-            values |= _read_toml(Path(file))
-        values |= _from_environment(os.environ)
+        values = _read_toml(Path(file)) if file else {}
+        values |= {name: text for name in known if (text := os.environ.get(f"FACE_{name.upper()}"))}
         values |= {name: value for name, value in options.items() if value is not None}
-        kinds = typing.get_type_hints(cls)
-        for name in values:
-            if name not in kinds:
-                raise BadSetting(f"There is no setting {name!r}. Known: {', '.join(kinds)}.")
-        return cls(**{name: _convert(name, value, kinds[name]) for name, value in values.items()})
+        if unknown := values.keys() - set(known):
+            raise BadSetting(f"There is no setting {min(unknown)!r}. Known: {', '.join(known)}.")
+        try:
+            settings = cls(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name, reason = first["loc"][0], first.get("ctx", {}).get("error")
+            if reason is not None:  # An address, which is not repeated: it may hold a password.
+                raise BadSetting(f"{name} is not usable: {reason}.") from None
+            raise BadSetting(f"{name} is {first['input']!r}. {first['msg']}.") from None
+        if settings.gallery_secrets and not settings.gallery:
+            raise BadSetting("gallery_secrets is for a gallery in PostgreSQL; set gallery as well.")
+        return settings
 
     @property
     def private(self) -> bool:
@@ -192,72 +217,8 @@ class Settings:
             ) from error
 
 
-def _check(settings: Settings) -> None:
-    if not 0 <= settings.port <= 65535:
-        raise BadSetting(f"port is {settings.port}; it must be between 0 and 65535.")
-    for name in ("target_fmr", "target_fpir"):
-        value = getattr(settings, name)
-        if not 0 < value < 1:
-            raise BadSetting(f"{name} is {value}; it must lie between 0 and 1.")
-    for name in ("max_upload_bytes", "max_request_bytes", "max_pixels", "max_photos", "max_faces",
-                 "workers"):  # fmt: skip
-        if getattr(settings, name) < 1:
-            raise BadSetting(f"{name} is {getattr(settings, name)}; it must be at least 1.")
-    for name, allowed in CHOICES.items():
-        value = getattr(settings, name)
-        if value not in allowed:
-            raise BadSetting(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
-    for name in ("queue", "queue_seconds", "rate_per_minute", "upload_seconds"):
-        if getattr(settings, name) < 0:
-            raise BadSetting(f"{name} is {getattr(settings, name)}; it must not be negative.")
-    for name in ("gallery", "gallery_secrets"):
-        try:
-            if address := getattr(settings, name):
-                check_address(address)
-        except ValueError as error:
-            raise BadSetting(f"{name} is not usable: {error}.") from error
-    if settings.gallery_secrets and not settings.gallery:
-        raise BadSetting("gallery_secrets is for a gallery in PostgreSQL; set gallery as well.")
-    if settings.index not in EMBEDDED:
-        try:
-            MilvusAddress.parse(settings.index)
-        except ValueError as error:
-            raise BadSetting(f"index is not usable: {error}.") from error
-
-
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadSetting(f"The settings file {file} cannot be read: {error}") from error
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    names = (field.name for field in dataclasses.fields(Settings))
-    found = ((name, environment.get(f"FACE_{name.upper()}")) for name in names)
-    return {name: value for name, value in found if value}
-
-
-def _convert(name: str, value: Any, kind: Any) -> Any:
-    try:
-        if kind in (Path, Path | None):
-            return Path(value).expanduser().absolute()
-        if kind is bool:
-            return _to_bool(value)
-        if kind == tuple[str, ...]:
-            parts = value.split(",") if isinstance(value, str) else value
-            return tuple(str(part).strip() for part in parts)
-        return kind(value)
-    except (TypeError, ValueError) as error:
-        wanted = getattr(kind, "__name__", str(kind))
-        raise BadSetting(f"{name} is {value!r}, which is no {wanted}.") from error
-
-
-def _to_bool(value: Any) -> bool:
-    words = {"1": True, "true": True, "yes": True, "on": True,
-             "0": False, "false": False, "no": False, "off": False}  # fmt: skip
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() not in words:
-        raise ValueError(value)
-    return words[str(value).lower()]

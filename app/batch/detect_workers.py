@@ -39,7 +39,7 @@ def look(
         photo = finder.photo(data)
         if policy == "exactly_one" or not photo.faces:
             return only_face(photo, None, repr(file))
-        chosen = choose([found.face for found in photo.faces], policy, photo.image.shape)[0]
+        chosen = choose([found.face for found in photo.faces], policy, photo.picture.shape)[0]
         return next(found for found in photo.faces if found.face is chosen)
     except FaceError as error:
         return failed(file, error)

@@ -249,8 +249,7 @@ class BatchEnroller:
             elif stopping:
                 results.append(enroll_photos.refused(each, stopping))
             else:
-                would = enroll_photos.accepted(each, None, name, {})
-                results.append(replace(would, message=f"{each.upload.name} would be stored."))
+                results.append(enroll_photos.accepted(each, None, name, {}))
         return results
 
 

@@ -5,24 +5,16 @@ An interrupted run resumes from its report; see :mod:`app.batch.resume`.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import os
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import BinaryIO
 
+from app.batch import csv_file
 from app.batch.sources import BadSource, Key, printable
-from app.documents import private
 
 STORED = ("accepted", "already")
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
-"""First characters of cells that a spreadsheet may run as a formula, and the quote that escapes
-them."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +70,7 @@ class Report:
         self._csv = path.suffix.lower() == ".csv"
         try:
             # Fail now, not after the first photos are stored.
-            open(path, "ab", opener=_owners_alone).close()
+            csv_file.append(path, "")
             self.lines = {line.key: line for line in self._read()}
         except OSError as error:
             raise BadSource(
@@ -89,8 +81,7 @@ class Report:
     def add(self, lines: Iterable[Line]) -> None:
         """Append lines; they are on disk when this returns."""
         new = list(lines)
-        with open(self.path, "ab", opener=_owners_alone) as file:
-            _write(file, self._text(new, header=not file.tell()))
+        csv_file.append(self.path, self._text(new, header=not self.path.stat().st_size))
         self.lines.update({line.key: line for line in new})
 
     def keep(self, keys: Collection[Key]) -> None:
@@ -99,8 +90,8 @@ class Report:
         if len(kept) == len(self.lines):
             return
         new = self.path.with_name(f"{self.path.name}.new")
-        with open(new, "wb", opener=_owners_alone) as file:
-            _write(file, self._text(kept.values(), header=True))
+        new.unlink(missing_ok=True)
+        csv_file.append(new, self._text(kept.values(), header=True))
         new.replace(self.path)
         self.lines = kept
 
@@ -111,19 +102,13 @@ class Report:
 
     def _text(self, lines: Iterable[Line], *, header: bool) -> str:
         rows = [{**asdict(line), "source": self._source} for line in lines]
-        text = io.StringIO(newline="")
         if self._csv:
-            table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-            if header:
-                table.writeheader()
-            table.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
-        else:
-            text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        return text.getvalue()
+            return csv_file.text_of(rows, COLUMNS, header=header)
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
     def _read(self) -> list[Line]:
         whole = self.path.read_bytes()
-        kept = whole[: whole.rfind(b"\n") + 1]
+        kept = csv_file.whole_lines(whole) if self._csv else whole[: whole.rfind(b"\n") + 1]
         try:
             self._check_beginning(whole)
             lines = [self._line(row) for row in self._rows(kept.decode())]
@@ -133,7 +118,7 @@ class Report:
                 "--report."
             ) from error
         if len(kept) < len(whole):
-            self._cut(len(kept))
+            csv_file.cut(self.path, len(kept))
         return lines
 
     def _check_beginning(self, whole: bytes) -> None:
@@ -145,8 +130,7 @@ class Report:
     def _rows(self, text: str) -> list[dict[str, str]]:
         if not self._csv:
             return [json.loads(line) for line in text.split("\n") if line]
-        table = csv.DictReader(io.StringIO(text, newline=""))
-        return [{name: _text_of(value) for name, value in row.items()} for row in table]
+        return csv_file.rows_of(text)
 
     def _line(self, row: dict[str, str]) -> Line:
         source = row.pop("source", None)
@@ -157,29 +141,3 @@ class Report:
                 "file with --report."
             )
         return line
-
-    def _cut(self, length: int) -> None:
-        with self.path.open("r+b") as file:
-            file.truncate(length)
-
-
-def _cell(text: str) -> str:
-    """Escape a text so that no spreadsheet runs it as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def _text_of(cell: str) -> str:
-    return cell[1:] if isinstance(cell, str) and cell.startswith("'") else cell
-
-
-def _owners_alone(path: str, flags: int) -> int:
-    """An opener for files that only the owner can read, because reports contain names and paths."""
-    descriptor = private(path, flags)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
-
-
-def _write(file: BinaryIO, text: str) -> None:
-    file.write(text.encode())
-    file.flush()
-    os.fsync(file.fileno())

@@ -62,9 +62,7 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
         )
     else:
         verdict = result.verdict
-        print(f"{wording.headline(verdict)}.")
-        if result.same_file:
-            print(f"  {wording.SAME_FILE}")
+        print(f"{result.headline}.")
         for reason in verdict.reasons:
             print(f"  {reason}")
         print(
@@ -72,8 +70,9 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
             f"for a false-match rate of {verdict.target_fmr:g}"
         )
         for name, face in ((options.first, result.face_a), (options.second, result.face_b)):
-            for reason in face.quality.reasons:
-                print(f"  {name.name}: {reason.message}")
+            said = [reason.message for reason in face.quality.reasons] + [face.ignored.message]
+            for sentence in filter(None, said):
+                print(f"  {name.name}: {sentence}")
     return exit_codes.OF_DECISION[result.verdict.decision]
 
 

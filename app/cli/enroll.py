@@ -19,6 +19,7 @@ from app.cli.output import failed, heard
 from app.cli.parser import Parser, common_options, positive, settings_of
 from app.settings import Settings
 from app.usecases.results import OVERRIDABLE
+from model import __version__
 
 if TYPE_CHECKING:
     from app.batch.enroller import BatchEnroller
@@ -157,6 +158,7 @@ def _default_report(source: Path, dry_run: bool) -> Path:
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m app.enroll", parents=[common_options()])
+    parser.add_argument("--version", action="version", version=__version__)
     add_arguments(parser)
     return parser
 

@@ -32,7 +32,6 @@ _CODES: dict[type[errors.FaceError], int] = {
     BadSource: USAGE,
     errors.BadImage: PHOTO,
     errors.NoFace: PHOTO,
-    errors.LowQuality: PHOTO,
     errors.SeveralFaces: SEVERAL,
     errors.GalleryError: GALLERY,
     errors.GalleryUnavailable: MODEL,

@@ -73,7 +73,7 @@ def _parser() -> Parser:
     verify.add_argument("--report", type=Path, metavar="OUT.html", help="also write a report")
     verify.add_argument("--note", default="", help="words to put into the report")
 
-    pairs = commands.add_parser("verify-many", parents=[common], help="answer a CSV of pairs")
+    pairs = commands.add_parser("verify-many", parents=[common], help="verify many pairs of photos")
     many.add_pairs_arguments(pairs)
 
     heap = commands.add_parser("cluster", parents=[common], help="sort photos by person")

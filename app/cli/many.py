@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import shutil
 import sys
 from pathlib import Path
 
+from app.batch.sources import file_reader, is_photo
 from app.cli.exit_codes import WrongUsage
 from app.cli.parser import Parser, rate
 from app.settings import Settings
@@ -17,9 +17,21 @@ from model.errors import BadImage
 
 def add_pairs_arguments(parser: Parser) -> None:
     """Add the options of ``verify-many``."""
-    parser.add_argument("pairs", type=Path, metavar="PAIRS.csv", help="two columns: first, second")
-    parser.add_argument("--out", type=Path, help="answers; PAIRS-answered.csv without")
+    parser.description = (
+        "Verify the pairs of a CSV, or the photos of two folders that have the same names. The "
+        "same command goes on after an interruption."
+    )
+    parser.add_argument(
+        "pairs",
+        type=Path,
+        metavar="PAIRS.csv|FOLDER",
+        help="a CSV with two columns, first and second, or the first folder",
+    )
+    parser.add_argument("second", type=Path, nargs="?", metavar="FOLDER", help="the second folder")
+    parser.add_argument("--out", type=Path, help="answers (default: PAIRS-answered.csv)")
     parser.add_argument("--target-fmr", type=rate, help="such as 0.0001: 1 in 10,000 strangers")
+    parser.add_argument("--report", type=Path, metavar="OUT.html", help="also write a report")
+    parser.add_argument("--note", default="", help="words to put into the report")
 
 
 def add_cluster_arguments(parser: Parser) -> None:
@@ -30,48 +42,47 @@ def add_cluster_arguments(parser: Parser) -> None:
 
 
 def verify_many(settings: Settings, options: argparse.Namespace) -> int:
-    """Verify a CSV of pairs, line by line; a second run resumes where the first one stopped."""
+    """Verify pairs, line by line; a second run resumes where the first one stopped."""
+    from app.batch import pairs as listed
     from app.cli.commands import open_service, read_photo
-    from app.usecases.many import COLUMNS, read_pairs
 
-    try:
-        pairs = read_pairs(options.pairs)
-    except (OSError, ValueError, UnicodeDecodeError) as error:
-        raise WrongUsage(f"{options.pairs} cannot be read as pairs: {error}") from error
-    out = options.out or options.pairs.with_name(f"{options.pairs.stem}-answered.csv")
-    answered = _answered(out)
-    left = [each for each in pairs if (each.first, each.second) not in answered]
-    counts: dict[str, int] = {}
-    folder = options.pairs.parent
-    with open_service(settings) as service, out.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if not answered:
-            writer.writeheader()
-        found = service.verify_many(
-            left, lambda name: read_photo(folder / name, settings), target_fmr=options.target_fmr
-        )
+    first, second, alone = options.pairs, options.second, []
+    if second is None:
+        pairs = listed.read_pairs(first)
+    else:
+        pairs, alone = listed.folder_pairs(first, second)
+
+    def read(name: str) -> bytes:
+        if second is not None:
+            return read_photo(Path(name), settings)
+        # A list may come from somebody else, so it cannot name photos outside its folder.
+        place = first.parent
+        return file_reader(place / name, settings.max_upload_bytes, within=place)()
+
+    name = f"{first.stem}-{second.name}" if second else first.stem
+    answers = listed.AnswersFile(options.out or first.with_name(f"{name}-answered.csv"))
+    left = answers.unanswered(pairs)
+    with open_service(settings) as service:
+        found = service.verify_many(left, read, target_fmr=options.target_fmr)
         for done, answer in enumerate(found, 1):
-            writer.writerow(answer.row())
-            file.flush()
-            key = answer.verdict.decision if answer.verdict else answer.error
-            counts[key] = counts.get(key, 0) + 1
+            answers.add(answer)
             print(f"\r{done} of {len(left)}", end="", file=sys.stderr)
+        if options.report:
+            from app.ui.cards import report
+
+            made = report.pairs(answers.rows, service, options.target_fmr, note=options.note)
+            options.report.write_text(made, encoding="utf-8")
     print(file=sys.stderr)
-    said = ", ".join(f"{number} {key}" for key, number in sorted(counts.items())) or "nothing new"
-    print(f"{wording.plural(len(left), 'pair')}: {said}. The answers are in {out}.")
+    if alone:
+        names = ", ".join(alone[:5]) + (", …" if len(alone) > 5 else "")
+        print(f"{wording.plural(len(alone), 'photo')} in one folder only: {names}")
+    said = wording.pair_counts([row["decision"] or None for row in answers.rows])
+    print(f"{wording.plural(len(answers.rows), 'pair')}. {said}. Answers: {answers.path}")
     return 0
-
-
-def _answered(out: Path) -> set[tuple[str, str]]:
-    if not out.exists():
-        return set()
-    with out.open(newline="", encoding="utf-8") as file:
-        return {(row["first"], row["second"]) for row in csv.DictReader(file)}
 
 
 def cluster(settings: Settings, options: argparse.Namespace) -> int:
     """Copy the photos of a folder into one folder per person, with a contact sheet."""
-    from app.batch.sources import is_photo
     from app.cli.commands import open_service, read_photo
     from app.ui.cards.contact_sheet import contact_sheet
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -249,10 +250,14 @@ def refused(each: Prepared, finding: Finding) -> PhotoResult:
 
 
 def accepted(
-    each: Prepared, photo_id: str | None, name: str, details: dict[str, str]
+    each: Prepared, photo_id: str | None, name: str, details: dict[str, Any]
 ) -> PhotoResult:
-    """Build the result of a stored photo."""
-    message = f"{each.upload.name} was stored for {name}."
+    """Build the result of a stored photo; without an id, of one that would be stored."""
+    said = "was" if photo_id else "would be"
+    message = f"{each.upload.name} {said} stored for {name}."
+    if each.face.ignored.message:
+        message = f"{message} {each.face.ignored.message}"
+        details = details | asdict(each.face.ignored)
     return PhotoResult(each.upload.name, "accepted", message, photo_id, each.face.quality, details)
 
 

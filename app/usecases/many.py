@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
+import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -15,10 +14,10 @@ from app.usecases.pipeline import only_face
 from app.usecases.progress import Progress, stop_if_asked
 from app.usecases.results import DetectedFace
 from model import wording
-from model.errors import FaceError
+from model.errors import FaceError, SeveralFaces
 from model.types import Verdict
 
-COLUMNS = ("first", "second", "decision", "score", "fmr", "headline", "error")
+COLUMNS = ("first", "second", "decision", "strength", "score", "fmr", "headline", "error")
 """Columns of the output CSV; the first two are copied from the input."""
 
 BATCH = 32
@@ -32,25 +31,45 @@ class Pair:
     second: str
 
 
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is kept of a photo: its face's vector and quality, and the hash of the file."""
+
+    vector: np.ndarray
+    quality: float
+    digest: bytes
+
+
 @dataclass(frozen=True)
 class PairAnswer:
     """The result of a pair: a verdict, or an error code from :mod:`model.errors`."""
 
     pair: Pair
     verdict: Verdict | None
+    same_file: bool = False
     error: str = ""
     message: str = ""
 
-    def row(self) -> dict[str, str]:
-        """Return the result as a CSV row."""
-        row = {"first": self.pair.first, "second": self.pair.second, "error": self.error}
+    @property
+    def headline(self) -> str:
+        """The answer in one line, or why there is none."""
         if self.verdict is None:
-            return {**dict.fromkeys(COLUMNS, ""), **row, "headline": self.message}
+            return self.message
+        return wording.SAME_FILE if self.same_file else wording.headline(self.verdict)
+
+    def row(self) -> dict[str, str | float]:
+        """Return the result as a CSV row; numbers are rounded."""
+        row = dict.fromkeys(COLUMNS, "") | {
+            "first": self.pair.first, "second": self.pair.second, "headline": self.headline,
+            "error": self.error,
+        }  # fmt: skip
+        if self.verdict is None:
+            return row
         return row | {
             "decision": self.verdict.decision,
-            "score": f"{self.verdict.score:.4f}",
-            "fmr": f"{self.verdict.fmr.value:.3g}",
-            "headline": wording.headline(self.verdict),
+            "strength": "weak" if self.same_file else wording.strength(self.verdict),
+            "score": round(self.verdict.score, 4),
+            "fmr": float(f"{self.verdict.fmr.value:.3g}"),
         }
 
 
@@ -73,49 +92,40 @@ def verify_many(
     """
     calibration = context.need_calibration()
     target = context.settings.target_fmr if target_fmr is None else target_fmr
-    seen: dict[str, tuple[DetectedFace, np.ndarray] | FaceError] = {}
+    known: dict[str, _Known | FaceError] = {}
     for pair in pairs:
         stop_if_asked(cancel, "Stopped; the pairs before are answered.")
-        sides = [_seen(context, seen, name, read) for name in (pair.first, pair.second)]
-        failed = next((each for each in sides if isinstance(each, FaceError)), None)
-        if failed is not None:
-            yield PairAnswer(pair, None, failed.code, failed.message)
+        for name in (pair.first, pair.second):
+            if name not in known:
+                known[name] = _known(context, name, read)
+        a, b = known[pair.first], known[pair.second]
+        if isinstance(a, FaceError) or isinstance(b, FaceError):
+            failed = a if isinstance(a, FaceError) else b
+            yield PairAnswer(pair, None, error=failed.code, message=failed.message)
             continue
-        (face_a, vector_a), (face_b, vector_b) = sides
-        score = float(np.clip(vector_a @ vector_b, -1, 1))
-        quality = min(face_a.quality.score, face_b.quality.score)
-        yield PairAnswer(pair, calibration.decide(score, target, quality=quality))
+        score = float(np.clip(a.vector @ b.vector, -1, 1))
+        verdict = calibration.decide(score, target, quality=min(a.quality, b.quality))
+        same_file = a.digest == b.digest or (score > 0.99 and _same_pixels(context, pair, read))
+        yield PairAnswer(pair, verdict, same_file=same_file)
 
 
-def _seen(
-    context: Context,
-    seen: dict[str, tuple[DetectedFace, np.ndarray] | FaceError],
-    name: str,
-    read: Callable[[str], bytes],
-) -> tuple[DetectedFace, np.ndarray] | FaceError:
-    if name not in seen:
-        try:
-            face = only_face(context.pipeline.photo(read(name)), None, repr(name))
-            seen[name] = face, context.pipeline.embed([face])[0]
-        except FaceError as error:
-            seen[name] = error
-    return seen[name]
+def _known(context: Context, name: str, read: Callable[[str], bytes]) -> _Known | FaceError:
+    try:
+        data = read(name)
+        face = only_face(context.pipeline.photo(data), None, repr(name))
+    except SeveralFaces as error:
+        count = error.details["count"]
+        return SeveralFaces(f"There are {count} faces in {name!r}; cut it to the one you mean.")
+    except FaceError as error:
+        return error
+    digest = hashlib.sha256(data).digest()
+    return _Known(context.pipeline.embed([face])[0], face.quality.score, digest)
 
 
-def read_pairs(file: Path) -> list[Pair]:
-    """Read pairs from a CSV with two columns, with or without a header row.
-
-    Raises:
-        ValueError: A line has fewer than two columns.
-    """
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
-    if rows and [cell.strip().lower() for cell in rows[0][:2]] == ["first", "second"]:
-        rows = rows[1:]
-    for number, row in enumerate(rows, 1):
-        if len(row) < 2:
-            raise ValueError(f"{file.name}: pair {number} has one column; it needs two photos.")
-    return [Pair(row[0].strip(), row[1].strip()) for row in rows]
+def _same_pixels(context: Context, pair: Pair, read: Callable[[str], bytes]) -> bool:
+    """Read two photos again, which look as alike as copies, and compare their pixels."""
+    first, second = (context.pipeline.photo(read(each)) for each in (pair.first, pair.second))
+    return first.picture.shape == second.picture.shape and np.array_equal(first.image, second.image)
 
 
 @dataclass(frozen=True, eq=False)

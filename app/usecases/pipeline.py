@@ -9,12 +9,13 @@ import numpy as np
 from app.settings import Settings
 from app.usecases.micro_batching import Batcher
 from app.usecases.pixel_budget import PixelBudget
-from app.usecases.results import DetectedFace, Photo
+from app.usecases.results import DetectedFace, Ignored, Photo
 from model.embedding.embedder import Embedder
 from model.errors import NoFace, SeveralFaces
 from model.faces.align import align
-from model.faces.detect import Detector
-from model.faces.image import encoded_pixels, load_image
+from model.faces.detect import Detector, candidates
+from model.faces.image import encoded_pixels, open_image
+from model.faces.picture import Picture
 from model.faces.quality import assess
 from model.types import CROP_SIZE
 
@@ -40,21 +41,26 @@ class FaceFinder:
             BadImage: The bytes are not an accepted image.
         """
         with self._budget.hold(encoded_pixels(data)):
-            image = load_image(
+            picture = open_image(
                 data,
                 max_bytes=self.settings.max_upload_bytes,
                 max_pixels=self.settings.max_pixels,
             )
-            return self.faces(image)
+            return self.faces(picture)
 
-    def faces(self, image: np.ndarray) -> Photo:
-        """Find, align and assess the faces of a decoded photo, uint8 ``(H, W, 3)``."""
-        found = self.detector.detect(image)[: self.settings.max_faces]
+    def faces(self, picture: Picture) -> Photo:
+        """Find, align and assess the faces of a photo."""
+        found = self.detector.detect(picture)[: self.settings.max_faces]
+        meant = {id(face) for face in candidates(found, picture.shape)}
+        rest = [face for face in found if id(face) not in meant]
         faces = []
         for face in found:
-            crop = align(image, face.landmarks)
-            faces.append(DetectedFace(len(faces) + 1, face, crop, assess(image, face, crop)))
-        return Photo(image, tuple(faces))
+            crop = align(picture, face.landmarks)
+            others = [each.certain for each in rest if each is not face]
+            ignored = Ignored(others.count(True), others.count(False))
+            quality = assess(picture, face, crop)
+            faces.append(DetectedFace(len(faces) + 1, face, crop, quality, ignored))
+        return Photo(picture, tuple(faces))
 
 
 class Pipeline(FaceFinder):
@@ -121,7 +127,7 @@ def require_face(photo: Photo, which: str) -> None:
         NoFace: It has none.
     """
     if not photo.faces:
-        height, width = photo.image.shape[:2]
+        height, width = photo.picture.shape[:2]
         raise NoFace(
             f"No face was found in {which} ({width}x{height} pixels). "
             "Use one in which a face is well visible.",

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from model import wording
+from model.faces.picture import Picture
 from model.types import Face, Match, Quality, Rate, Verdict
 
 PhotoStatus = Literal[
@@ -28,6 +30,23 @@ OVERRIDABLE: tuple[PhotoStatus, ...] = ("conflict", "outlier", "poor_quality")
 """Statuses that a user may override by giving a reason."""
 
 
+@dataclass(frozen=True)
+class Ignored:
+    """Other finds in a face's photo that do not make it a photo of several people.
+
+    Attributes:
+        background_faces: Small faces in the background.
+        possible_faces: Doubtful finds, possibly also a face.
+    """
+
+    background_faces: int = 0
+    possible_faces: int = 0
+
+    @property
+    def message(self) -> str:
+        return wording.ignored(self.background_faces, self.possible_faces)
+
+
 @dataclass(frozen=True, eq=False)
 class DetectedFace:
     """One face of a photo, ready to compare.
@@ -37,25 +56,32 @@ class DetectedFace:
         face: Box and landmarks in pixels of the upright photo.
         crop: uint8 RGB array ``(112, 112, 3)``, the network's input.
         quality: Quality score and the reasons for a low one.
+        ignored: What else was found in its photo.
     """
 
     number: int
     face: Face
     crop: np.ndarray
     quality: Quality
+    ignored: Ignored = Ignored()
 
 
 @dataclass(frozen=True, eq=False)
 class Photo:
-    """A decoded photo and its faces.
+    """A photo and its faces.
 
     Attributes:
-        image: uint8 RGB array ``(H, W, 3)``, upright.
+        picture: The photo, upright.
         faces: Confident detections first, then by area, largest first; may be empty.
     """
 
-    image: np.ndarray
+    picture: Picture
     faces: tuple[DetectedFace, ...]
+
+    @property
+    def image(self) -> np.ndarray:
+        """The whole photo, uint8 RGB array ``(H, W, 3)``; decodes it if need be."""
+        return self.picture.pixels()
 
     @property
     def candidates(self) -> tuple[DetectedFace, ...]:
@@ -63,10 +89,10 @@ class Photo:
 
         Excludes small faces in the background and uncertain detections.
         """
-        # Imported here because it loads torch, and code without a model imports this module too.
+        # Imported here because it loads ONNX Runtime, which code without a model does not need.
         from model.faces.detect import candidates
 
-        meant = candidates([each.face for each in self.faces], self.image.shape)
+        meant = candidates([each.face for each in self.faces], self.picture.shape)
         return tuple(each for each in self.faces if any(each.face is face for face in meant))
 
     @property
@@ -105,6 +131,11 @@ class Compared:
     photo_b: Photo
     same_file: bool
     seconds: float
+
+    @property
+    def headline(self) -> str:
+        """The answer in one line, without a full stop."""
+        return wording.SAME_FILE if self.same_file else wording.headline(self.verdict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,19 +296,3 @@ class ModelInfo:
     versions: dict[str, str]
     calibration_id: str | None
     index: dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Which regions of two crops carry their similarity.
-
-    Attributes:
-        score: Cosine similarity of the untouched crops.
-        map_a: float32 ``(112, 112)``: drop of the score when this region of the first crop is
-            greyed out; negative where the region counts against a match.
-        map_b: The same for the second crop.
-    """
-
-    score: float
-    map_a: np.ndarray
-    map_b: np.ndarray

@@ -68,7 +68,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
         )
         template = "#/components/schemas/{model}"
         parts = schema["components"]
-        parts["schemas"]["PhotoIn"] = requests.PhotoIn.model_json_schema(ref_template=template)
+        for kind in (requests.NamedPhoto, requests.PhotoIn):
+            parts["schemas"][kind.__name__] = kind.model_json_schema(ref_template=template)
         parts["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer"},
             "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},

@@ -17,7 +17,7 @@ from app.settings import Settings
 from app.usecases.results import Upload
 from app.web.dependencies import AppState
 from app.web.errors import Invalid, Malformed, TooLarge, WrongType, invalid
-from app.web.schemas.requests import PhotosRequest, Request
+from app.web.schemas.requests import PhotoList, PhotosRequest, Request
 from model.faces.image import FORMAT_HINT
 
 R = TypeVar("R", bound=Request)
@@ -28,6 +28,9 @@ MULTIPART, JSON = "multipart/form-data", "application/json"
 CHARSETS = ("utf-8", "ascii", "iso8859-1")
 """What the texts of a form may be written in, as Python names it. Of its many other codecs some
 raise errors of their own, and some make characters that no text may hold."""
+
+AS_JSON = ("overrides", "pairs")
+"""Fields of a form that hold JSON."""
 
 LARGE = 65536
 """Bodies longer than this, in bytes, are parsed in a worker thread."""
@@ -101,8 +104,8 @@ def _as_file(name: str, schema: dict[str, Any]) -> dict[str, Any]:
         return file | described
     if name == "photos":
         return {"type": "array", "items": file, "minItems": 1} | described
-    if name == "overrides":
-        text = described["description"] + " As a JSON object in text."
+    if name in AS_JSON:
+        text = described["description"] + " As JSON in text."
         return {"type": "string", "contentMediaType": JSON, "description": text}
     return schema
 
@@ -129,8 +132,8 @@ def _form(headers: Headers, body: bytes, kind: type[Request], settings: Settings
             raise Invalid(f"The field {name!r} was sent {len(parts)} times; send it once.")
         elif isinstance(parts[0], dict):
             values[name] = parts[0]["image"]
-        elif name == "overrides":
-            values[name] = _json(parts[0])
+        elif name in AS_JSON:
+            values[name] = _json(name, parts[0])
         elif parts[0] != "" or kind.model_fields.get(name) is None:
             values[name] = parts[0]
     return values
@@ -165,11 +168,11 @@ def _part(part: UploadFile | str) -> dict[str, Any] | str:
     return {"image": part.file.read(), "name": (part.filename or "photo")[:255]}
 
 
-def _json(text: str) -> Any:
+def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text) if text else {}
     except (ValueError, RecursionError):
-        raise Invalid("The field 'overrides' must be a JSON object.") from None
+        raise Invalid(f"The field {name!r} must be JSON.") from None
 
 
 def _too_many(limit: int) -> Malformed:
@@ -190,14 +193,14 @@ def _check_pictures(request: Request, limit: int) -> None:
                 max_bytes=limit,
             )
     wrong = [which for which, data in found if data and not _looks_like_a_picture(data)]
-    # If only some photos of an enrollment are not images, each gets its own result instead.
-    if wrong and (len(wrong) == len(found) or not isinstance(request, PhotosRequest)):
+    # If only some photos of a list are not images, each gets its own result instead.
+    if wrong and (len(wrong) == len(found) or not isinstance(request, PhotoList)):
         raise WrongType(f"The photo {wrong[0]!r} is not a picture. {FORMAT_HINT}", photo=wrong[0])
 
 
 def _pictures(request: Request) -> list[tuple[str, bytes]]:
-    """Return the photos of a request, each with its field or, in an enrollment, its name."""
-    if isinstance(request, PhotosRequest):
+    """Return the photos of a request, each with its name, or else its field."""
+    if isinstance(request, PhotoList):
         return [(photo.name, photo.image) for photo in request.photos]
     return [(field, value) for field, value in request if isinstance(value, bytes)]
 

@@ -71,7 +71,6 @@ STATUS: dict[type[errors.FaceError], int] = {
     WrongType: 415,
     Invalid: 422,
     errors.NoFace: 422,
-    errors.LowQuality: 422,
     errors.CalibrationError: 422,
     TooManyRequests: 429,
     Busy: 503,

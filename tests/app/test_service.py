@@ -14,13 +14,18 @@ import pytest
 from PIL import Image
 
 from app.auth import NotAllowed, Principal
+from app.batch.enroller import BatchEnroller
+from app.batch.sources import Item
 from app.service import FaceService
 from app.settings import Settings
 from app.usecases.progress import Cancelled
-from app.usecases.results import ChoiceNeeded, Compared
+from app.usecases.results import ChoiceNeeded, Compared, Ignored
+from app.web.schemas import serializers
+from model import wording
 from model.bundle import Bundle
 from model.errors import BadImage, CalibrationError, FaceError, NoFace
 from model.faces.image import load_image
+from model.types import Face
 from tests import samples
 from tests.app import helpers
 from tests.app.helpers import Photos, uploads
@@ -63,16 +68,46 @@ def test_a_small_face_in_the_background_blocks_nothing(
     assert isinstance(result, Compared)
     assert result.verdict.decision == "same"
     assert [face.number for face in result.photo_a.candidates] == [result.face_a.number]
-    stored = service.enroll("Grace", uploads(picture))
-    assert [photo.status for photo in stored.photos] == ["accepted"]
+    (stored,) = service.enroll("Grace", uploads(picture)).photos
+    assert (stored.status, stored.details["background_faces"]) == ("accepted", 1)
     # Whoever means the one in the background says so.
     chosen = service.verify(picture, photos.collins, face_a=2)
     assert isinstance(chosen, Compared)
     assert chosen.face_a.number == 2
 
 
+def test_a_doubtful_find_blocks_nothing_and_is_named(
+    service: FaceService, photos: Photos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detect = service.context.pipeline.detector.detect
+
+    def unsure(image: np.ndarray) -> list[Face]:
+        first, *rest = detect(image)
+        return [first, *(dataclasses.replace(face, certain=False) for face in rest)]
+
+    monkeypatch.setattr(service.context.pipeline.detector, "detect", unsure)
+    main, spot = service.detect(photos.both).faces
+    assert main.ignored == Ignored(possible_faces=1)
+    assert spot.ignored == Ignored(), "a face does not name itself"
+    result = service.verify(photos.both, photos.hopper)
+    assert isinstance(result, Compared)
+    assert serializers.verified(result, "model").faces.img1.ignored.possible_faces == 1
+    (stored,) = service.enroll("Grace", uploads(photos.both)).photos
+    assert (stored.status, stored.details["possible_faces"]) == ("accepted", 1)
+    assert main.ignored.message in stored.message
+    # The batch says the same of a copy of the photo, in its report and in a dry run.
+    item = Item("copy.jpg", "Grace", lambda: photos.both + b"x")
+    for dry_run in (True, False):
+        enroller = BatchEnroller(service.context, dry_run=dry_run)
+        ((line,),) = enroller.run([item])
+        assert line.status == "accepted"
+        assert main.ignored.message in line.message
+
+
 def test_the_same_photo_twice_is_called_that(service: FaceService, photos: Photos) -> None:
-    assert service.verify(photos.hopper, photos.hopper).same_file
+    twice = service.verify(photos.hopper, photos.hopper)
+    assert twice.same_file
+    assert twice.headline == serializers.verified(twice, "model").headline == wording.SAME_FILE
     again = helpers.encoded(load_image(photos.hopper), "PNG")
     assert service.verify(photos.hopper, again).same_file
     assert not service.verify(photos.hopper, photos.hopper_again).same_file

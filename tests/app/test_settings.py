@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from app.settings import CHOICES, EMBEDDED, BadSetting, Settings
+from app.settings import EMBEDDED, BadSetting, Device, Engine, Settings
 from app.web.server import check_access
 from index.engines.open import EMBEDDED as ENGINES_HERE
 from model.embedding import embedder
@@ -17,11 +18,14 @@ def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     file.write_text('port = 1000\nhost = "::1"\ntarget_fmr = 1e-3\npublic_names = ["a.test"]\n')
     monkeypatch.setenv("FACE_PORT", "2000")
     monkeypatch.setenv("FACE_AUDIT", "off")
+    monkeypatch.setenv("FACE_QUEUE", "")
+    monkeypatch.setenv("FACE_BUNDLE", "~/bundle")
     monkeypatch.setenv("FACE_DATA", str(tmp_path / "from-environment"))
     settings = Settings.load(file, data=tmp_path / "option", host=None)
     assert (settings.port, settings.host, settings.target_fmr) == (2000, "::1", 1e-3)
     assert settings.data == tmp_path / "option"
     assert settings.audit is False
+    assert (settings.queue, settings.bundle) == (32, Path.home() / "bundle")
     assert settings.public_names == ("a.test",)
 
 
@@ -38,6 +42,8 @@ def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("FACE_BATCHING", "sometimes"),
         ("FACE_ENGINE", "foo"),
         ("FACE_DEVICE", "tpu"),
+        ("FACE_GALLERY", "mysql://host/name"),
+        ("FACE_GALLERY_SECRETS", "postgresql://host/name"),
         ("FACE_INDEX", "nonsense"),
         ("FACE_INDEX", "milvus://host:many/faces"),
     ],
@@ -49,10 +55,25 @@ def test_a_wrong_value_is_named(name: str, value: str, monkeypatch: pytest.Monke
 
 
 def test_the_choices_are_those_that_model_and_index_offer() -> None:
-    assert (CHOICES["engine"], CHOICES["device"]) == (embedder.ENGINES, embedder.DEVICES)
+    assert (get_args(Engine), get_args(Device)) == (embedder.ENGINES, embedder.DEVICES)
     assert EMBEDDED == ENGINES_HERE
     for address in (*EMBEDDED, "milvus://host:19530/faces", "milvus-lite:/path/file.db"):
         assert Settings(index=address).index == address
+
+
+def test_an_address_that_may_hold_a_password_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FACE_GALLERY", "mysql://user:secret@host/name")
+    with pytest.raises(BadSetting) as raised:
+        Settings.load()
+    assert "secret" not in str(raised.value)
+    assert raised.value.__suppress_context__
+
+
+def test_names_in_the_environment_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACE_PUBLIC_NAMES", "a.test, b.test")
+    assert Settings.load().public_names == ("a.test", "b.test")
 
 
 def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from PIL import Image
 
 from app.ui.cards import markup
-from app.usecases.results import Evidence
+from app.usecases.verify import Evidence
 from model import wording
 
 BANDS = (("the forehead", 0, 38), ("the eyes", 38, 62), ("the nose and cheeks", 62, 82),

@@ -147,18 +147,3 @@ def _letters(words: str) -> float:
 def describe(found: DetectedFace) -> str:
     """Say why a face is not a candidate."""
     return "a face in the background" if found.face.certain else "possibly also a face"
-
-
-def others(photo: Photo) -> str:
-    """Return a sentence about the faces that were ignored; empty if there are none."""
-    shown = {each.number for each in photo.candidates}
-    rest = [each for each in photo.faces if each.number not in shown]
-    behind = sum(each.face.certain for each in rest)
-    doubtful = len(rest) - behind
-    parts = []
-    if behind:
-        parts.append(wording.plural(behind, "small face in the background",
-                                    "small faces in the background"))  # fmt: skip
-    if doubtful:
-        parts.append(f"{wording.plural(doubtful, 'spot')} that may also be a face")
-    return f"Not taken into account: {' and '.join(parts)}." if parts else ""

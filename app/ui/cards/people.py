@@ -99,11 +99,6 @@ def review_card(
     return markup.render("review.html", duplicates=duplicates, odd=odd)
 
 
-def photo_label(photo: StoredPhoto, place: int) -> str:
-    """Return the label of a photo in a person's list: ``2. garden.jpg``."""
-    return f"{place}. {photo.source_name or 'photo'}"
-
-
 def erased_card(name: str, erased: Erased) -> Markup:
     """Render what "forget" erased."""
     parts = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -13,6 +14,7 @@ from app.ui.cards import verdict as verdict_cards
 from app.ui.cards.curves import curves_of
 from app.ui.cards.faces import boxed
 from app.ui.cards.markup import live, render
+from app.ui.cards.pairs import pairs_card
 from app.usecases.results import Compared, Search
 from model import wording
 
@@ -60,6 +62,17 @@ def search(found: Search, service: FaceService, *, note: str = "") -> str:
     return _page("Who is in this photo?", card, [], settings, service, note)
 
 
+def pairs(
+    rows: Sequence[Mapping[str, Any]], service: FaceService, target_fmr: float | None, *,
+    note: str = "",
+) -> str:  # fmt: skip
+    """Render the report of many pairs, given as rows of their CSV."""
+    target = target_fmr or service.settings.target_fmr
+    settings = [("Limit", wording.target(target).capitalize() + " pass for the same person")]
+    card = pairs_card(rows, actions=False)
+    return _page("Are the photos of each pair of one person?", card, [], settings, service, note)
+
+
 def _page(
     question: str, card: Markup, photos: list[Markup], settings: list[tuple[str, str]],
     service: FaceService, note: str,
@@ -82,14 +95,14 @@ def _page(
     )  # fmt: skip
 
 
-def offer(downloads: Downloads, name: str, report: str, owner: str | None) -> Markup:
-    """Return a one-time link that downloads a report by itself, for the user who requested it."""
+def offer(downloads: Downloads, name: str, text: str, owner: str | None) -> Markup:
+    """Return a one-time link that downloads a text by itself, for the user who requested it."""
     address, _, _ = downloads.offer(
-        name, lambda file: file.write_text(report, encoding="utf-8"), owner
+        name, lambda file: file.write_text(text, encoding="utf-8"), owner
     )
     return live(
         Markup(
-            '<p class="fv-lead">The report is downloaded; nothing of it stays here. '
+            '<p class="fv-lead">Downloaded; nothing of it stays here. '
             '<a data-fetch="{0}" href="{0}" download="{1}">{1}</a></p>'
         ).format(address, name)
     )

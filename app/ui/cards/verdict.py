@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from app.ui.cards import plots
-from app.ui.cards.faces import boxed, others
+from app.ui.cards.faces import boxed
 from app.ui.cards.markup import chip, render, table
 from app.usecases.results import ChoiceNeeded, Compared
 from model import wording
@@ -42,7 +42,6 @@ def verdict_card(result: Compared, curves: plots.Curves | None, *, report: bool 
             if len(photo.faces) > 1
         },
         drawing=drawing(verdict, curves),
-        others=others,
         report=report,
     )
 

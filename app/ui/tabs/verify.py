@@ -17,6 +17,7 @@ from app.ui.cards import verdict as verdict_cards
 from app.ui.cards.curves import curves_of
 from app.ui.cards.markup import live, placeholder
 from app.ui.downloads import Downloads
+from app.ui.tabs.pairs import PairsPart
 from app.ui.widgets.actions import action_area, plain, told
 from app.ui.widgets.background import SessionJobs, steps
 from app.ui.widgets.common import QUIET, acting, at_once, at_work, explain, sample_strip, to_sight
@@ -69,6 +70,7 @@ class VerifyTab:
         self.stop = gr.Button("Stop", visible=False, min_width=140, elem_id="verify-stop")
         self.regions = plain("verify-regions")
         self.offered = action_area("verify-offer")
+        PairsPart(self.service, settings, self.downloads, self.target)
 
     def _bind(self) -> None:
         photos = [self.first, self.second]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from app.usecases.many import PairAnswer
 from app.usecases.results import ChoiceNeeded
 from app.web import bodies
 from app.web.dependencies import PROBLEMS, Reading, State, shown
-from app.web.schemas import requests, responses, serializers
+from app.web.schemas import pairs, requests, responses, serializers
 from model.errors import SeveralFaces
 
 router = APIRouter(prefix="/v1", tags=["faces"], responses=PROBLEMS)
@@ -63,6 +64,28 @@ async def verify(request: Request, service: Reading, state: State) -> Response:
         )
     state.metrics.verdicts.labels(result.verdict.decision).inc()
     return shown(serializers.verified(result, service.context.bundle.name))
+
+
+@router.post(
+    "/verify-many",
+    response_model=pairs.VerifyManyAnswer,
+    openapi_extra=bodies.body_schema(pairs.VerifyManyRequest),
+    summary="Many pairs of photos",
+)
+async def verify_many(request: Request, service: Reading, state: State) -> Response:
+    """Each photo is sent once and may be in any number of pairs. A photo that cannot be used
+    leaves its pairs without a verdict; the others are answered."""
+    body = await bodies.read(request, pairs.VerifyManyRequest, state)
+    photos, asked = pairs.photos_and_pairs(body)
+
+    def work() -> list[PairAnswer]:
+        return list(service.verify_many(asked, photos.__getitem__, target_fmr=body.target_fmr))
+
+    found = await state.queue.run(work)
+    for each in found:
+        if each.verdict:
+            state.metrics.verdicts.labels(each.verdict.decision).inc()
+    return shown(pairs.answered(found, service.context.bundle.name))
 
 
 @router.post(

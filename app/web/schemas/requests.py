@@ -5,6 +5,7 @@ A request is either ``multipart/form-data`` with files or JSON with base64.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -61,15 +62,24 @@ class SearchRequest(Request):
     face: FaceNumber | None = Field(None, description="Look for this face only, from 1.")
 
 
-class PhotoIn(Request):
+class NamedPhoto(Request):
     image: Picture = Field(description="The photo.")
     name: Annotated[str, Field(max_length=255), only("text of at most 255 characters")] = Field(
         "photo", description="What to call it in the answer."
     )
+
+
+class PhotoIn(NamedPhoto):
     face: FaceNumber | None = Field(None, description="Which face is meant, from 1, largest first.")
 
 
-class PhotosRequest(Request):
+class PhotoList(Request):
+    """Base of requests with any number of photos."""
+
+    photos: Sequence[NamedPhoto]
+
+
+class PhotosRequest(PhotoList):
     photos: list[PhotoIn] = Field(min_length=1, description="Photos of one person.")
     overrides: dict[OverrideName, Reason] = Field(
         default_factory=dict,

@@ -50,6 +50,11 @@ class QualityOut(BaseModel):
     reasons: list[ReasonOut] = Field(description="Why it may mislead, worst first.")
 
 
+class IgnoredOut(BaseModel):
+    background_faces: int = Field(description="Small faces in the background.")
+    possible_faces: int = Field(description="Doubtful finds, possibly also a face.")
+
+
 class FaceOut(BaseModel):
     number: int = Field(description="From 1, largest first.")
     facial_area: FacialArea = Field(description="Box and eyes as in DeepFace.")
@@ -58,7 +63,9 @@ class FaceOut(BaseModel):
         description="Eyes, nose tip, mouth corners; left to right as seen in the photo."
     )
     confidence: float = Field(description="The detector's confidence, 0 to 1.")
+    certain: bool = Field(description="False: possibly a face; never picked unless asked for.")
     quality: QualityOut = Field(description="How far the face can be trusted.")
+    ignored: IgnoredOut = Field(description="Other finds in the photo that were not used.")
 
 
 class RateOut(BaseModel):

@@ -50,7 +50,7 @@ def face(found: DetectedFace) -> responses.FaceOut:
 
 
 def detected(photo: Photo) -> responses.DetectAnswer:
-    height, width = photo.image.shape[:2]
+    height, width = photo.picture.shape[:2]
     return responses.DetectAnswer(
         faces=[face(each) for each in photo.faces], width=width, height=height
     )
@@ -72,7 +72,7 @@ def embedded(photo: Photo, vectors: Any, bundle: Bundle) -> responses.EmbedAnswe
 def verified(result: Compared, model: str) -> responses.VerifyAnswer:
     verdict, face_a, face_b = result.verdict, result.face_a, result.face_b
     return responses.VerifyAnswer(
-        **_verdict(verdict),
+        **_verdict(verdict, result.headline),
         model=model,
         model_id=verdict.model_id,
         calibration_id=verdict.calibration_id,
@@ -83,10 +83,18 @@ def verified(result: Compared, model: str) -> responses.VerifyAnswer:
     )
 
 
+def verdict(value: Verdict, headline: str) -> responses.VerdictOut:
+    return responses.VerdictOut(**_verdict(value, headline))
+
+
 def choice(result: ChoiceNeeded) -> dict[str, Any]:
     """Return what a caller needs to choose the faces: all faces, and the verdict of every pair."""
     pairs = [
-        responses.PairOut(**_verdict(pair.verdict), face1=pair.face_a, face2=pair.face_b)
+        responses.PairOut(
+            **_verdict(pair.verdict, wording.headline(pair.verdict)),
+            face1=pair.face_a,
+            face2=pair.face_b,
+        )
         for pair in result.pairs
     ]
     return {
@@ -233,7 +241,9 @@ def _face(found: DetectedFace) -> dict[str, Any]:
         "box": tuple(round(value, 1) for value in found.face.box),
         "landmarks": [tuple(map(float, point)) for point in found.face.landmarks.round(1)],
         "confidence": found.face.confidence,
+        "certain": found.face.certain,
         "quality": quality(found.quality),
+        "ignored": responses.IgnoredOut(**asdict(found.ignored)),
     }
 
 
@@ -254,7 +264,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict, headline: str) -> dict[str, Any]:
     return {
         "verified": verdict.decision == "same",
         "decision": verdict.decision,
@@ -269,7 +279,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "likelihood_ratio": _finite(verdict.likelihood_ratio),
         "posterior": verdict.posterior,
         "supported": verdict.supported,
-        "headline": wording.headline(verdict),
+        "headline": headline,
         "reasons": list(verdict.reasons),
     }
 

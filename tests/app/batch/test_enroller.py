@@ -6,6 +6,8 @@ import argparse
 import itertools
 import json
 import os
+import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -348,3 +350,21 @@ def test_the_options_are_documented() -> None:
     text = parser.format_help()
     for option in ("--dry-run", "--report", "--faces", "--accept", "exit codes"):
         assert option in text
+
+
+def test_the_summary_counts_every_status_and_names_what_may_be_accepted(
+    settings: Settings, photos: Photos, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = source(tmp_path / "people", photos)
+    report = tmp_path / "report.csv"
+    assert run(settings, folder, "--report", report) == 1
+    told = capsys.readouterr().out
+    counted = {words[1]: int(words[0]) for line in told.splitlines()
+               if len(words := line.split()) == 2 and words[0].isdigit()}  # fmt: skip
+    assert counted == Counter(statuses(report).values())
+    # Only a conflict may be stored all the same; what shows no face, or two, may not.
+    assert re.findall(r"--accept (\w+)", told) == ["conflict"]
+    assert str(report) in told
+    (folder / "Impostor/1.jpg").unlink()
+    assert run(settings, folder, "--report", report) == 1
+    assert "--accept" not in capsys.readouterr().out

@@ -274,6 +274,23 @@ def test_no_cell_of_a_report_is_a_formula_and_all_are_read_back(tmp_path: Path, 
     assert list(Report(path, tmp_path).lines.values()) == [line]
 
 
+def test_a_report_cut_at_any_byte_of_its_last_line_loses_that_line_alone(tmp_path: Path) -> None:
+    path = tmp_path / "report.csv"
+    first = Line("1.jpg", "Ann", "no_face", "Without a face.")
+    last = Line('2"\n.jpg', "Bo\nLee", "no_face", 'He said "no",\nand left.')
+    report = Report(path, tmp_path)
+    report.add([first])
+    start = path.stat().st_size
+    report.add([last])
+    whole = path.read_bytes()
+    for length in range(start, len(whole)):
+        path.write_bytes(whole[:length])
+        again = Report(path, tmp_path)
+        assert list(again.lines.values()) == [first], length
+        again.add([last])
+        assert path.read_bytes() == whole
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_a_report_is_its_owners_alone(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"report.{ending}"

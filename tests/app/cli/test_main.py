@@ -17,6 +17,7 @@ from app.cli.exit_codes import OTHER
 from app.service import FaceService
 from app.settings import Settings
 from app.usecases.results import Upload
+from model import wording
 from tests.app.helpers import Photos
 from tests.paths import ROOT
 
@@ -47,6 +48,8 @@ def test_verify_exit_codes_and_words(
     answer = json.loads(capsys.readouterr().out)
     assert answer["decision"] == "different"
     assert answer["verified"] is False
+    assert run(settings, "verify", files["collins"], files["collins"]) == 0
+    assert capsys.readouterr().out.startswith(wording.SAME_FILE)
 
 
 @pytest.mark.parametrize(

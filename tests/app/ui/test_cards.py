@@ -29,17 +29,19 @@ from app.usecases.results import (
     ChoiceNeeded,
     Compared,
     DetectedFace,
-    Evidence,
     FaceSearch,
+    Ignored,
     PairVerdict,
     Photo,
     PhotoResult,
     Search,
 )
 from app.usecases.review import Likeness, OddPhoto
+from app.usecases.verify import Evidence
 from app.web.schemas import serializers
 from index.types import Erased, Person, StoredPhoto
 from model.calibration import Calibration
+from model.faces.picture import Picture
 from model.types import Decision as Answer
 from model.types import Face, Match, Quality, Rate, Reason, Verdict
 
@@ -98,7 +100,7 @@ def detected(number: int = 1, *reasons: Reason) -> DetectedFace:
 
 def photo(faces: int = 1, *reasons: Reason) -> Photo:
     image = np.full((120, 160, 3), 120, np.uint8)
-    return Photo(image, tuple(detected(number + 1, *reasons) for number in range(faces)))
+    return Photo(Picture(image), tuple(detected(number + 1, *reasons) for number in range(faces)))
 
 
 def verdict(decision: Answer = "same", score: float = 0.7, **changes: object) -> Verdict:
@@ -196,7 +198,7 @@ def test_boxes_and_their_labels_stay_within_the_picture(
     box: tuple[float, float, float, float],
 ) -> None:
     face = dataclasses.replace(detected(), face=Face(box, np.zeros((5, 2), np.float32), 0.99))
-    shown = Photo(np.full((120, 160, 3), 120, np.uint8), (face,))
+    shown = Photo(Picture(np.full((120, 160, 3), 120, np.uint8)), (face,))
     tags = harmless(face_cards.boxed("Photo", shown, names={1: "A very long name " * 3}))
     rects = [attributes for tag, attributes in tags.found if tag == "rect"]
     assert len(rects) == 2
@@ -214,7 +216,7 @@ def test_labels_of_neighbours_cover_neither_each_other_nor_a_face() -> None:
         )
         for number, x in enumerate((10.0, 80.0, 150.0, 220.0), 1)
     )
-    shown = Photo(np.full((300, 300, 3), 120, np.uint8), faces)
+    shown = Photo(Picture(np.full((300, 300, 3), 120, np.uint8)), faces)
     names = {number: f"{number} Maximiliane Wintermantel" for number in range(1, 5)}
     drawn = face_cards.boxed("Photo", shown, names=names)
     tags = harmless(drawn)
@@ -239,10 +241,13 @@ def test_labels_of_neighbours_cover_neither_each_other_nor_a_face() -> None:
 def test_a_doubtful_face_is_drawn_as_such_and_named() -> None:
     sure, doubtful = detected(1), detected(2)
     unsure = dataclasses.replace(doubtful, face=dataclasses.replace(doubtful.face, certain=False))
-    shown = Photo(np.full((120, 160, 3), 120, np.uint8), (sure, unsure))
+    shown = Photo(Picture(np.full((120, 160, 3), 120, np.uint8)), (sure, unsure))
     assert "fv-found fv-doubt" in face_cards.boxed("Photo", shown)
-    assert "1 spot that may also be a face" in face_cards.others(shown)
-    assert face_cards.others(photo()) == ""
+    result = verification(verdict())
+    assert "possibly also a face" not in verdict_cards.verdict_card(result, None)
+    beside = dataclasses.replace(result.face_a, ignored=Ignored(possible_faces=1))
+    named = verdict_cards.verdict_card(dataclasses.replace(result, face_a=beside), None)
+    assert beside.ignored.message in named
 
 
 def test_where_errors_are_not_known_nothing_is_said_about_evidence() -> None:
@@ -358,7 +363,7 @@ def test_names_stand_on_the_boxes_and_numbers_run_from_left_to_right() -> None:
     ]
     known = Candidate(Match("id", "Ada", 0.8, "1", 0.3), rate, True)
     found = Search(
-        Photo(np.full((120, 160, 3), 120, np.uint8), tuple(faces)),
+        Photo(Picture(np.full((120, 160, 3), 120, np.uint8)), tuple(faces)),
         (FaceSearch(faces[0], (known,)), FaceSearch(faces[1], ())), 1, 0.4, 0.01, True, 0.1,
     )  # fmt: skip
     placed = search_cards.left_to_right(found)

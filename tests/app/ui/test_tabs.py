@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from argparse import Namespace
 from dataclasses import replace
@@ -19,10 +20,12 @@ from app.ui.downloads import Downloads
 from app.ui.tabs.enroll import EnrollTab
 from app.ui.tabs.gallery import GalleryTab
 from app.ui.tabs.model import ModelTab
+from app.ui.tabs.pairs import PairsPart, plan
 from app.ui.tabs.search import SearchTab
 from app.ui.tabs.verify import VerifyTab
 from app.ui.widgets.photo_picker import digest, picker_value, read_uploads
 from app.usecases.results import Upload
+from model.errors import FaceError
 from tests.app.helpers import Photos, made_up_calibration
 
 REQUEST = Namespace(username=None, session_hash="mine", query_params={})
@@ -261,6 +264,62 @@ def test_a_report_is_complete_in_itself(
     assert "Same person" in report
     assert service.calibration().id in report
     assert not re.search(r'(src|href)="(?!data:)', report)
+
+
+def pairs_part(service: FaceService, tmp_path: Path) -> PairsPart:
+    return made(PairsPart, service, service.settings, Downloads(tmp_path), gr.Dropdown())
+
+
+def test_many_pairs_give_one_table_a_csv_and_a_report(
+    service: FaceService, photos: Photos, tmp_path: Path
+) -> None:
+    part = pairs_part(service, tmp_path)
+    first = [Upload("=1.jpg", photos.hopper), Upload("b.jpg", photos.collins),
+             Upload("alone.jpg", photos.hopper)]  # fmt: skip
+    second = [Upload("=1.jpg", photos.hopper_again), Upload("b.jpg", photos.nobody)]
+    *steps, last = part.run(picker_value(first), picker_value(second), "", 1e-4, REQUEST)
+    assert "<progress" in steps[0][part.result]
+    rows = last[part.rows]
+    assert [row["decision"] or row["error"] for row in rows] == ["same", "no_face"]
+    assert all(row["headline"] in unescape(last[part.result]) for row in rows)
+    assert "alone.jpg" in last[part.result]
+    for act in ("csv", "report"):
+        assert "data-fetch" in part.act(rows, 1e-4, clicked(act=act, note="Case <7>"), REQUEST)
+    (table,) = tmp_path.rglob("answers.csv")
+    found = list(csv.DictReader(table.open(newline="")))
+    assert [row["first"] for row in found] == ["'=1.jpg", "b.jpg"]
+    assert [row["headline"] for row in found] == [row["headline"] for row in rows]
+    (report,) = tmp_path.rglob("face-pairs.html")
+    assert "Case &lt;7&gt;" in report.read_text()
+    assert "no longer kept" in part.act(None, 1e-4, clicked(act="csv"), REQUEST)
+
+
+def test_pairs_are_made_by_name_by_list_or_of_one_and_all() -> None:
+    a, b, c = (Upload(name, name.encode()) for name in "abc")
+
+    def shown(*given: object) -> list[tuple[str, str]]:
+        return [(pair.first, pair.second) for pair in plan(*given)[1].values()]
+
+    assert shown([a, b], [b, a, c]) == [("a", "a"), ("b", "b")]
+    assert shown([a], [b, c]) == [("a", "b"), ("a", "c")]
+    assert shown([a, b], [c], "first,second\na,c\nb,a\n") == [("a", "c"), ("b", "a")]
+    for wrong in (([a, b], [c]), ([], [a]), ([a], []), ([a, a], [a]), ([a], [b], "a,d"),
+                  ([a], [b], "a")):  # fmt: skip
+        with pytest.raises(FaceError):
+            plan(*wrong)
+
+
+def test_pairs_stop_when_asked_and_show_what_is_answered(
+    service: FaceService, photos: Photos, tmp_path: Path
+) -> None:
+    part = pairs_part(service, tmp_path)
+    given = picker_value([Upload(f"{name}.jpg", photos.hopper) for name in "ab"])
+    steps = part.run(given, given, "", 1e-4, REQUEST)
+    next(steps)
+    part.call_off(REQUEST)
+    *_, last = steps
+    assert "2 pairs are not answered" in last[part.result]
+    assert last[part.rows] == []
 
 
 def test_a_measurement_that_is_no_longer_kept_changes_nothing(service: FaceService) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 
 import pytest
 from starlette.testclient import TestClient
 
 from app.service import FaceService
+from model import wording
 from model.errors import IndexUnavailable
 from tests.app.helpers import Photos, error
 
@@ -52,6 +54,57 @@ def test_verify_in_both_forms_with_deepface_names(client: TestClient, photos: Ph
         },
     ).json()
     assert by_json["score"] == pytest.approx(body["score"], abs=1e-5)
+
+
+def test_many_pairs_in_both_forms(client: TestClient, photos: Photos) -> None:
+    sent = {"a": photos.hopper, "b": photos.hopper_again, "c": photos.collins, "d": photos.nobody,
+            "e": b"no picture"}  # fmt: skip
+    pairs = [["a", "b"], ["a", "c"], ["c", "d"], ["a", "a"], ["e", "a"]]
+    by_form = client.post(
+        "/v1/verify-many",
+        files=[("photos", (name, data)) for name, data in sent.items()],
+        data={"pairs": json.dumps(pairs), "target_fmr": "0.001"},
+    )
+    assert by_form.status_code == 200, by_form.text
+    answers = by_form.json()["answers"]
+    assert [[each["first"], each["second"]] for each in answers] == pairs
+    decisions = [each["verdict"] and each["verdict"]["decision"] for each in answers]
+    assert decisions == ["same", "different", None, "same", None]
+    assert [each["error"] for each in answers] == [None, None, "no_face", None, "bad_image"]
+    twice = answers[3]
+    assert twice["same_file"]
+    assert twice["headline"] == twice["verdict"]["headline"] == wording.SAME_FILE
+    alone = client.post(
+        "/v1/verify", files={"img1": sent["a"], "img2": sent["b"]}, data={"target_fmr": "0.001"}
+    ).json()
+    assert answers[0]["headline"] == answers[0]["verdict"]["headline"] == alone["headline"]
+    assert answers[0]["verdict"]["score"] == pytest.approx(alone["score"], abs=1e-5)
+    in_json = {
+        "photos": [{"image": text(data), "name": name} for name, data in sent.items()],
+        "pairs": pairs, "target_fmr": 0.001,
+    }  # fmt: skip
+    by_json = client.post("/v1/verify-many", json=in_json)
+    assert by_json.json()["answers"] == answers
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pairs": []},
+        {"pairs": [["a"]]},
+        {"pairs": [["a", "other"]]},
+        {"pairs": [["a", "b"]] * 1001},
+        {"photos": [{"image": "", "name": "a"}, {"image": "", "name": "a"}]},
+        {"target_fmr": 2},
+    ],
+)
+def test_pairs_that_cannot_be_right_are_refused_before_a_photo_is_decoded(
+    client: TestClient, service: FaceService, monkeypatch: pytest.MonkeyPatch, change: dict
+) -> None:
+    monkeypatch.setattr(service.context.pipeline, "photo", None)
+    photos = [{"image": "", "name": "a"}, {"image": "", "name": "b"}]
+    body = {"photos": photos, "pairs": [["a", "b"]]} | change
+    assert error(client.post("/v1/verify-many", json=body), 422)["code"] == "invalid"
 
 
 def test_several_faces_answer_with_every_pair(client: TestClient, photos: Photos) -> None:

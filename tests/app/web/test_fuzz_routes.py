@@ -41,6 +41,11 @@ ROUTES: dict[tuple[str, str], Body] = {
     ("POST", "/v1/detect"): {"img": BLANK},
     ("POST", "/v1/embed"): {"img": FACE},
     ("POST", "/v1/verify"): VERIFY,
+    ("POST", "/v1/verify-many"): {
+        "photos": [{"image": FACE, "name": "a"}, {"image": BLANK, "name": "b"}],
+        "pairs": [["a", "b"], ["a", "a"]],
+        "target_fmr": 1e-3,
+    },
     ("POST", "/v1/search"): {"img": FACE, "top": 5, "target_fpir": 0.01, "face": 1},
     ("POST", "/v1/people"): {"name": "Ann", "consent": "by mail", "new_person": False, **PHOTOS},
     ("POST", "/v1/people/{person_id}/photos"): PHOTOS,
