@@ -113,7 +113,9 @@ def _import(args: argparse.Namespace) -> int:
                 given.get("flip", False),
             )
         except ValueError as error:
-            raise BundleError(f"{args.source} cannot be imported so: {error}.") from error
+            raise BundleError(
+                f"{args.source} cannot be imported with these settings: {error}."
+            ) from error
         bundle = import_onnx(source, args.out, preprocessing, name=args.name or source.stem)
     print(f"wrote {bundle.path}, model {bundle.model_id[:12]}; calibrate it before use")
     return 0

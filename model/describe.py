@@ -16,7 +16,7 @@ from model.errors import FaceError
 from model.faces.align import align
 from model.faces.annotate import annotate
 from model.faces.detect import ChoicePolicy, Detector, choose
-from model.faces.image import load_image
+from model.faces.image import open_image
 from model.faces.quality import assess
 from model.types import Face, Quality
 
@@ -50,17 +50,17 @@ def run(args: argparse.Namespace) -> int:
         FaceError: The photo or the bundle cannot be read, the annotated picture cannot be
             written, or the photo does not satisfy ``args.faces``.
     """
-    image = load_image(args.photo)
+    picture = open_image(args.photo)
     embedder = None if args.no_embedding else Embedder(Bundle.load(args.bundle))
-    faces = Detector().detect(image, small_faces=args.small_faces)
+    faces = Detector().detect(picture, small_faces=args.small_faces)
     if faces:
-        faces = choose(faces, args.faces, image.shape)
-    crops = [align(image, face.landmarks) for face in faces]
-    qualities = [assess(image, face, crop) for face, crop in zip(faces, crops, strict=True)]
-    report = {
+        faces = choose(faces, args.faces, picture.shape)
+    crops = [align(picture, face.landmarks) for face in faces]
+    qualities = [assess(picture, face, crop) for face, crop in zip(faces, crops, strict=True)]
+    report: dict[str, Any] = {
         "photo": str(args.photo),
-        "width": image.shape[1],
-        "height": image.shape[0],
+        "width": picture.shape[1],
+        "height": picture.shape[0],
         "faces": [
             _face_report(number, face, quality)
             for number, (face, quality) in enumerate(zip(faces, qualities, strict=True), start=1)
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
                 norm = float(np.linalg.norm(vector))
                 entry["embedding"] = {"dimensions": len(vector), "norm": round(norm, 6)}
     if args.annotate:
-        _write(args.annotate, annotate(image, faces, qualities))
+        _write(args.annotate, annotate(picture.pixels(), faces, qualities))
     print(json.dumps(report, indent=2, ensure_ascii=False))
     return 0 if faces else 1
 

@@ -48,12 +48,6 @@ class SeveralFaces(FaceError):
     code = "several_faces"
 
 
-class LowQuality(FaceError):
-    """A face was found, but its quality is too low for the request."""
-
-    code = "low_quality"
-
-
 class BundleError(FaceError):
     """A model bundle is missing, damaged or cannot be read by this version."""
 

@@ -22,10 +22,7 @@ def open_session(
 ) -> onnxruntime.InferenceSession:
     """Open an ONNX Runtime session on exactly this device.
 
-    Args:
-        graph: The graph, or its path.
-        device: ``cpu`` or ``cuda``.
-        threads: Most threads to use; None for all processors.
+    ``threads`` is the most to use; all processors if None.
 
     Raises:
         EngineUnavailable: ONNX Runtime cannot use the device.

@@ -143,14 +143,6 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Verdict:
-        values = dict(data)
-        values["fmr"] = Rate(**values["fmr"])
-        values["fnmr"] = Rate(**values["fnmr"])
-        values["reasons"] = tuple(values["reasons"])
-        return cls(**values)
-
 
 @dataclass(frozen=True)
 class Match:

@@ -17,7 +17,7 @@ HEADLINES: dict[Decision, str] = {
     "different": "Different people",
 }
 
-SAME_FILE = "This is the same photo twice: it cannot show whether two photos are of one person."
+SAME_FILE = "The same photo twice: it cannot show whether two photos are of one person"
 
 TARGETS: tuple[float, ...] = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 """False-match rates offered on the page."""
@@ -107,12 +107,7 @@ def target(rate: float) -> str:
 
 
 def target_choices(default: float, offered: Sequence[float] = TARGETS) -> list[tuple[str, float]]:
-    """Return labels and values of the target control; the default is always included.
-
-    Args:
-        default: The target from the settings.
-        offered: The other targets to offer.
-    """
+    """Return labels and values of the target control; the default is always included."""
     rates = sorted({*offered, default}, reverse=True)
     return [(target(rate).capitalize(), rate) for rate in rates]
 
@@ -191,6 +186,21 @@ def headline(verdict: Verdict) -> str:
     if verdict.decision == "same":
         return f"{said}: {_alike(verdict.fmr, only)}"
     return f"{said}: {_unlike(verdict.fnmr, only)}"
+
+
+def ignored(background: int, possible: int) -> str:
+    """Say how many small faces and doubtful finds were not used; empty if there are none."""
+    behind = f"{plural(background, 'small face')} in the background" if background else ""
+    spots = f"possibly also a face in {plural(possible, 'spot')}" if possible else ""
+    said = " and ".join(filter(None, (behind, spots)))
+    return f"Not taken into account: {said}." if said else ""
+
+
+def pair_counts(decisions: Sequence[Decision | None]) -> str:
+    """Count the answers of many pairs: ``Same person: 3, no answer: 1``; None is no answer."""
+    found = {words: decisions.count(key) for key, words in HEADLINES.items()}
+    found["No answer"] = decisions.count(None)
+    return ", ".join(f"{words}: {number}" for words, number in found.items() if number)
 
 
 def _alike(fmr: Rate, only: str = "") -> str:

@@ -60,7 +60,7 @@ def test_a_wheel_has_the_command_its_version_and_what_it_needs(wheel: zipfile.Zi
         assert re.search(rf"^Requires-Dist: {name}[<>=]", needs, re.MULTILINE)
 
 
-@pytest.mark.parametrize("package", ["app", "model", "training"])
+@pytest.mark.parametrize("package", ["app", "app.enroll", "model", "index", "training"])
 def test_every_command_tells_its_version(package: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", package, "--version"], cwd=ROOT, capture_output=True, text=True

@@ -17,7 +17,7 @@ COMMANDS = {
     "fit": "train a network with a loss on labelled images",
     "evaluate": "measure a network: recall, d', error rates with intervals",
     "compare": "several losses under one budget, one table",
-    "reproduce": "the paper's experiments by name",
+    "reproduce": "the paper's ablations by name",
     "calibrate": "measure error rates on unseen people and store them in a bundle",
     "quality": "learn which measures of a photo foretell a miss",
     "publish": "calibrate, report, write the card, verify and swap in a bundle",

@@ -140,7 +140,9 @@ def _held_out(table: Table) -> Split:
     classes = np.unique(table.labels[[held_out(person) for person in table.people]])
     back = np.isin(table.labels, classes)
     if len(classes) < 4:
-        raise DatasetError(f"{table.name} has too few people for held_out: {len(classes)} fall in.")
+        raise DatasetError(
+            f"{table.name} has too few people for held_out: {len(classes)} are held out."
+        )
     choosing = back & np.isin(table.labels, classes[::2])
     train, val, test = map(np.flatnonzero, (~back, choosing, back & ~choosing))
     note = f"{HELD_OUT_SHARE:.0%} of the people by hashed name, half of them to choose by"

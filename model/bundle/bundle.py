@@ -192,8 +192,8 @@ class Bundle:
         files = list(self.path.iterdir())
         if strange := [file.name for file in files if not file.is_file()]:
             raise BundleError(
-                f"{self.path} holds a folder, {strange[0]}, which is no part of a bundle and would "
-                "be lost. Move it elsewhere."
+                f"{self.path} holds a folder, {strange[0]}, which is not part of a bundle and "
+                "would be deleted. Move it elsewhere."
             )
         kept = {name: self._read(name) for name in self.files if name not in changed}
         write_folder(self.path, manifest, {**kept, **changed})

@@ -66,7 +66,9 @@ def _require_ours(folder: Path) -> None:
     if not folder.exists() or (folder / MANIFEST).is_file():
         return
     if not folder.is_dir() or any(folder.iterdir()):
-        raise BundleError(f"{folder} is there already and is no model bundle. Name another folder.")
+        raise BundleError(
+            f"{folder} already exists and is not a model bundle. Choose another folder."
+        )
 
 
 def _replace_folder(fresh: Path, folder: Path) -> None:
@@ -75,10 +77,6 @@ def _replace_folder(fresh: Path, folder: Path) -> None:
     Between the two renames ``folder`` does not exist. If the second rename fails, the old folder
     is restored. If the process is killed there, both remain in the parent folder, the old one as
     ``.<name>-old-...``.
-
-    Args:
-        fresh: The finished folder, in the same parent folder.
-        folder: Its final path.
     """
     if not folder.exists():
         os.rename(fresh, folder)
@@ -144,7 +142,7 @@ def read_regular(file: Path, limit: int | None = None) -> bytes:
         with open(descriptor, "rb") as opened:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or (limit and status.st_size > limit):
-                raise BundleError(f"{file} is no regular file, or too large for a bundle.")
+                raise BundleError(f"{file} is not a regular file, or too large for a bundle.")
             return opened.read()
     except FileNotFoundError:
         raise BundleError(

@@ -50,14 +50,7 @@ def export_onnx(bundle: Bundle, file: Path) -> float:
     return cosine
 
 
-def import_onnx(
-    file: Path,
-    out: Path,
-    preprocessing: Preprocessing,
-    *,
-    name: str,
-    provenance: Mapping[str, str] | None = None,
-) -> Bundle:
+def import_onnx(file: Path, out: Path, preprocessing: Preprocessing, *, name: str) -> Bundle:
     """Import an ONNX face embedder with a square image input as a bundle.
 
     Raises:
@@ -75,9 +68,7 @@ def import_onnx(
         )
     card = f"# {name}\n\nImported from `{file.name}`. Not trained here; calibrate before use.\n"
     with fresh_folder(out) as draft:
-        bundle = save_graph(
-            draft, graph, preprocessing, name=name, card=card, provenance=provenance
-        )
+        bundle = save_graph(draft, graph, preprocessing, name=name, card=card)
         try:
             prove_apart(bundle.path)
         except BundleError as error:

@@ -30,7 +30,7 @@ def prove(bundle: Bundle) -> None:
     crops = np.random.default_rng(0).integers(0, 256, (3, CROP_SIZE, CROP_SIZE, 3), np.uint8)
     vectors = Embedder(bundle).embed(crops)
     if vectors.ndim != 2 or len(vectors) != len(crops) or not np.isfinite(vectors).all():
-        raise BundleError(f"{bundle.name} gives {vectors.shape}, not one finite vector a crop.")
+        raise BundleError(f"{bundle.name} gives {vectors.shape}, not one finite vector per crop.")
 
 
 def prove_apart(folder: Path, seconds: float = SECONDS) -> None:
@@ -48,11 +48,13 @@ def prove_apart(folder: Path, seconds: float = SECONDS) -> None:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise BundleError(
-            f"The model gave no vector within {seconds:g} s. It may never end."
+            f"The model gave no vector within {seconds:g} s. It may run forever."
         ) from None
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        raise BundleError(lines[-1] if lines else f"The model ended with {done.returncode}.")
+        raise BundleError(
+            lines[-1] if lines else f"The model's process ended with code {done.returncode}."
+        )
 
 
 def main() -> int:

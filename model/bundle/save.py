@@ -116,6 +116,7 @@ def _compact(values: np.ndarray, mantissa_bits: int) -> np.ndarray:
         return np.array(values, order="C")
     if not 1 <= mantissa_bits <= 10:
         raise ValueError(f"mantissa_bits is {mantissa_bits}; it must be between 1 and 10")
-    mantissa, exponent = np.frexp(values.astype(np.float32))
+    # Networks in channels-last keep their strides, which safetensors would ignore.
+    mantissa, exponent = np.frexp(values.astype(np.float32, order="C"))
     steps = np.float32(2.0 ** (mantissa_bits + 1))
     return np.ldexp(np.round(mantissa * steps) / steps, exponent).astype(np.float16)

@@ -51,7 +51,19 @@ def check_manifest(manifest: Any, where: object) -> None:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
         raise BundleError(f"{where} is damaged: {place}: {first['msg']}.") from None
+    _check_as_written(preprocessing, checked.preprocessing, where)
+    if network:
+        _check_as_written(network, checked.architecture or {}, where)
     if preprocessing.input_size > MAX_INPUT_SIZE:
         raise BundleError(f"{where} asks for input of more than {MAX_INPUT_SIZE} pixels a side.")
     if network and not 1 <= network.dim <= MAX_DIMENSION:
         raise BundleError(f"{where} asks for vectors of {network.dim} numbers.")
+
+
+def _check_as_written(
+    read: Preprocessing | Architecture, given: dict[str, Any], where: object
+) -> None:
+    """Refuse fields that are unknown or that were read only by turning them into another type."""
+    values = {name: list(v) if isinstance(v, tuple) else v for name, v in read.to_dict().items()}
+    if wrong := [name for name in given if name not in values or values[name] != given[name]]:
+        raise BundleError(f"{where} is damaged: {wrong[0]!r} is unknown or of the wrong type.")

@@ -56,12 +56,7 @@ class MovedThreshold:
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
-    """An adapted calibration and its changes.
-
-    Attributes:
-        calibration: The adapted calibration, ready for use.
-        thresholds: Shipped and adapted threshold of each target.
-    """
+    """An adapted calibration and its changes."""
 
     calibration: Calibration
     thresholds: tuple[MovedThreshold, ...]
@@ -110,8 +105,8 @@ def adapt(
     people = len(np.unique(labels))
     if people < MIN_PEOPLE:
         raise CalibrationError(
-            f"{people} people are too few to move a calibration; it takes {MIN_PEOPLE}, two "
-            "photos each, and 20 to 50 are better."
+            f"{people} people are too few to adapt a calibration. It takes {MIN_PEOPLE} with two "
+            "photos each; 20 to 50 are better."
         )
     own = Calibration.fit(
         embeddings, labels, model_id=calibration.model_id, protocol="own photos",
@@ -140,12 +135,19 @@ def _moved_parts(parts: Parts, own: Calibration, strangers: _Moves, genuine: _Mo
     upper = np.maximum(parts.scores, strangers.at(parts.scores, 0.975))
     lower = np.minimum(upper, strangers.at(parts.scores, 0.025))
     missed = [genuine.at(parts.scores, quantile) for quantile in (0.5, 0.975, 0.025)]
-    scores = np.unique(np.r_[upper, missed[0]])
+    unmoved_knots = parts.scores if parts.further else ()
+    scores = np.unique(np.r_[upper, missed[0], unmoved_knots])
 
     def curves(old: ErrorCurves) -> ErrorCurves:
         return ErrorCurves(
             _moved(old.fmr, scores, upper, lower, upper), _moved(old.fnmr, scores, *missed)
         )
+
+    at = np.searchsorted(parts.scores, scores, side="right").clip(1) - 1
+
+    def unmoved(old: RateCurve) -> RateCurve:
+        rows = (row[at] for row in (old.low, old.high, old.effective))
+        return RateCurve(old.errors[at], old.trials, *rows)
 
     ends = np.array([parts.tail.start, parts.tail.start + parts.tail.scale])
     start, further = np.maximum(ends, strangers.at(ends, 0.975))
@@ -159,9 +161,13 @@ def _moved_parts(parts: Parts, own: Calibration, strangers: _Moves, genuine: _Mo
         likelihood=_moved_ratio(parts.likelihood, parts.scores, upper),
         tail=replace(parts.tail, start=float(start), scale=float(further - start)),
         histograms=own.histograms,
-        quality=tuple(replace(each, curves=curves(each.curves)) for each in parts.quality),
+        quality=tuple(replace(each, **vars(curves(each))) for each in parts.quality),
         groups=(),
         kinds=(),
+        further=tuple(
+            replace(each, fit=unmoved(each.fit), held_out=unmoved(each.held_out))
+            for each in parts.further
+        ),
     )
     # Encode and decode, so that these values equal those loaded from the file later.
     return decode(encode(moved))

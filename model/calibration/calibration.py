@@ -18,15 +18,10 @@ from typing import Any
 import numpy as np
 
 from model.calibration.files import as_text, content_hash, decode, encode, read_file, write_whole
-from model.calibration.fit import (
-    STRANGER_PHOTOS,
-    check_photos,
-    check_scores,
-    draw_photos,
-    fit_embeddings,
-    fit_scores,
-)
+from model.calibration.fit import check_photos, check_scores, fit_embeddings, fit_scores
 from model.calibration.kinds import Copies
+from model.calibration.pairs.further import Further
+from model.calibration.pairs.people import STRANGER_PHOTOS, draw_photos
 from model.calibration.pairs.scores import Progress
 from model.calibration.rates import UNUSABLE, Rates
 from model.calibration.types import Parts
@@ -86,6 +81,7 @@ class Calibration(Rates):
         data_fingerprint: str,
         seed: int = 0,
         max_photos: int | None = MAX_PHOTOS,
+        further: Sequence[Further] = (),
         progress: Progress | None = None,
     ) -> Calibration:
         """Calibrate on labelled photos of people the model was not trained on.
@@ -104,6 +100,7 @@ class Calibration(Rates):
             data_fingerprint: Hash of the photos.
             seed: Seed of the split into halves, the choice of photos and the bootstrap.
             max_photos: Most photos used per person; None for all photos and all pairs.
+            further: Further collections on which the thresholds must hold too.
             progress: Called with the number of pairs done and the total.
 
         Raises:
@@ -121,7 +118,9 @@ class Calibration(Rates):
         quality = None if quality is None else np.asarray(quality)[rows]
         groups = None if groups is None else np.asarray(groups)[rows]
         copies = None if copies is None else copies.drawn(rows)
-        parts = fit_embeddings(embeddings, labels, quality, groups, seed, progress, meeting, copies)
+        parts = fit_embeddings(
+            embeddings, labels, quality, groups, seed, progress, meeting, copies, further
+        )
         return cls._of(parts, model_id, protocol, data_fingerprint, len(labels), seed)
 
     @classmethod

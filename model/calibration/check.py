@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from model.calibration.calibration import MAX_PHOTOS, Calibration
-from model.calibration.fit import draw_photos
+from model.calibration.pairs.people import draw_photos
 from model.calibration.pairs.person_counts import count_people
 from model.calibration.pairs.scores import Collection, Progress, from_grid, to_grid
 from model.calibration.rates import CERTAIN_ERRORS

@@ -5,78 +5,44 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from pydantic import TypeAdapter
 
-from model.calibration.intervals import RateCurve
-from model.calibration.likelihood import LikelihoodRatio
-from model.calibration.tail import Tail
-from model.calibration.types import (
-    ErrorCurves,
-    GroupRates,
-    Histograms,
-    KindRates,
-    Parts,
-    QualityBin,
-    Summary,
-    significant,
-)
+from model.calibration.types import Parts
 from model.errors import CalibrationError
+
+MAX_DEPTH = 16
+"""Most levels of lists and objects in a file; what `encode` writes has six."""
+
+
+_PARTS = TypeAdapter(Parts)
 
 
 def encode(parts: Parts) -> dict[str, Any]:
-    """Convert the parts to plain values, most important first; intervals to five digits."""
-    return {
-        "people": parts.people,
-        "genuine_people": parts.genuine_people,
+    """Convert the parts to plain values; intervals to five digits."""
+    pairs = {
         "genuine_pairs": parts.everyone.fnmr.trials,
         "impostor_pairs": parts.everyone.fmr.trials,
-        "largest_share": parts.largest_share,
-        "summary": asdict(parts.summary),
-        "likelihood": asdict(parts.likelihood),
-        "reliability": [list(row) for row in parts.reliability],
-        "tail": asdict(parts.tail),
-        "histograms": asdict(parts.histograms),
-        "groups": [asdict(row) for row in parts.groups],
-        "kinds": [asdict(row) for row in parts.kinds],
-        "scores": parts.scores.tolist(),
-        "fit": _short(parts.fit).to_dict(),
-        "held_out": _short(parts.held_out).to_dict(),
-        "everyone": _short(parts.everyone).to_dict(),
-        "quality": [replace(row, curves=_short(row.curves)).to_dict() for row in parts.quality],
     }
+    return pairs | _PARTS.dump_python(parts)
 
 
 def decode(data: dict[str, Any]) -> Parts:
-    """The inverse of `encode`."""
-    ratio = dict(data["likelihood"])
-    for name in ("scores", "log10"):
-        ratio[name] = tuple(ratio[name])
-    return Parts(
-        scores=np.asarray(data["scores"], float),
-        fit=ErrorCurves.from_dict(data["fit"]),
-        held_out=ErrorCurves.from_dict(data["held_out"]),
-        everyone=ErrorCurves.from_dict(data["everyone"]),
-        summary=Summary.from_dict(data["summary"]),
-        likelihood=LikelihoodRatio(**ratio),
-        reliability=tuple(tuple(row) for row in data["reliability"]),
-        tail=Tail(**data["tail"]),
-        histograms=Histograms.from_dict(data["histograms"]),
-        people=data["people"],
-        genuine_people=data["genuine_people"],
-        largest_share=data["largest_share"],
-        quality=tuple(QualityBin.from_dict(row) for row in data["quality"]),
-        groups=tuple(GroupRates.from_dict(row) for row in data["groups"]),
-        kinds=tuple(KindRates.from_dict(row) for row in data.get("kinds", ())),
-    )
+    """The inverse of `encode`.
+
+    Raises:
+        ValueError: A value is missing or of another type, or the data is nested more than
+            `MAX_DEPTH` levels deep.
+    """
+    _check_depth(data, MAX_DEPTH)
+    return _PARTS.validate_json(json.dumps(data), strict=True)
 
 
 def as_text(value: Any, indent: int = 0) -> str:
     """Format as JSON with one line per field; rows of numbers stay on one line."""
-    if not isinstance(value, dict | list) or _is_row(value):
+    if not isinstance(value, dict | list | tuple) or _is_row(value):
         return json.dumps(value, ensure_ascii=False)
     pad = " " * (indent + 2)
     if isinstance(value, dict):
@@ -117,14 +83,15 @@ def read_file(path: Path) -> dict[str, Any]:
     return data
 
 
-def _is_row(value: dict | list) -> bool:
+def _check_depth(value: Any, levels: int) -> None:
+    if not isinstance(value, dict | list | tuple):
+        return
+    if not levels:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} levels deep")
+    for item in value.values() if isinstance(value, dict) else value:
+        _check_depth(item, levels - 1)
+
+
+def _is_row(value: dict | list | tuple) -> bool:
     items = value.values() if isinstance(value, dict) else value
-    return not any(isinstance(item, dict | list | str) for item in items)
-
-
-def _short(curves: ErrorCurves) -> ErrorCurves:
-    def shorten(curve: RateCurve) -> RateCurve:
-        rows = (significant(row) for row in (curve.low, curve.high, curve.effective))
-        return RateCurve(curve.errors, curve.trials, *(np.asarray(row) for row in rows))
-
-    return ErrorCurves(shorten(curves.fmr), shorten(curves.fnmr))
+    return not any(isinstance(item, dict | list | tuple | str) for item in items)

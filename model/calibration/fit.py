@@ -7,20 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from model.calibration.intervals import RateCurve, independent_curve
+from model.calibration.intervals import RateCurve, independent_curve, significant
 from model.calibration.kinds import WHOLE, Copies, by_kind
 from model.calibration.likelihood import fit_likelihood, provable_ratios, reliability
+from model.calibration.pairs.further import WITHIN_HALVES, Further
+from model.calibration.pairs.people import split_people
 from model.calibration.pairs.person_counts import count_people
 from model.calibration.pairs.scores import Collection, Progress, Sample, histograms
 from model.calibration.pairs.subgroups import by_group, by_quality
 from model.calibration.rates import Rates
 from model.calibration.summary import bootstrap, bootstrap_pairs, error_curves, summarise
 from model.calibration.tail import fit_tail
-from model.calibration.types import TARGETS, ErrorCurves, Histograms, Parts, significant
+from model.calibration.types import (
+    TARGETS,
+    ErrorCurves,
+    Histograms,
+    Parts,
+)
 from model.errors import CalibrationError
 
-MIN_PEOPLE = 8
-STRANGER_PHOTOS = 3
 KNOTS_PER_DECADE = 24
 
 
@@ -59,6 +64,7 @@ def fit_embeddings(
     progress: Progress | None,
     meeting: np.ndarray | None = None,
     copies: Copies | None = None,
+    further: Sequence[Further] = (),
 ) -> Parts:
     """Fit labelled embeddings; see `Calibration.fit` and `Collection`."""
     half = split_people(labels, seed)
@@ -75,8 +81,8 @@ def fit_embeddings(
             )
     everyone = halves[0] + halves[1] + halves[2]
     knots = choose_knots(everyone, halves[0])
-    within = np.array([[0, 2], [2, 1]])
-    counts = count_people(collection, knots, collection.half[collection.person], within, report(1))
+    halves_of = collection.half[collection.person]
+    counts = count_people(collection, knots, halves_of, WITHIN_HALVES, report(1))
     together = counts[0] + counts[1] + counts[2]
     curves = [error_curves(part) for part in (counts[0], counts[1], together)]
     genuine_pairs = together.genuine.sum(axis=1)
@@ -88,6 +94,7 @@ def fit_embeddings(
         people=collection.people,
         genuine_people=int((genuine_pairs > 0).sum()),
         largest_share=float(genuine_pairs.max() / genuine_pairs.sum()),
+        further=tuple(each.rates(knots, seed) for each in further),
     )
     if quality is not None:
         if copies is None:
@@ -145,69 +152,6 @@ def fit_scores(genuine: np.ndarray, impostor: np.ndarray, seed: int) -> Parts:
     return replace(parts, summary=bootstrap_pairs(everyone, knots, parts.summary, seed))
 
 
-def draw_photos(
-    labels: np.ndarray, max_photos: int | None, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Choose the photos to measure on, so that no person dominates the rates.
-
-    Same-person pairs grow with the square of a person's photos: one man has 58% of them in LFW.
-    Impostor pairs of two people grow with the product: two brothers with ten photos each count a
-    hundred times, and their family resemblance would raise the false-match rate.
-
-    Args:
-        labels: ``(N,)``, equal for photos of one person.
-        max_photos: Most photos per person; None for all photos and all pairs.
-        seed: Seed of the choice.
-
-    Returns:
-        The chosen rows, ascending, and a mask of those also used in impostor pairs, at most
-        `STRANGER_PHOTOS` per person.
-    """
-    if max_photos is None:
-        return np.arange(len(labels)), np.ones(len(labels), bool)
-    if max_photos < 2:
-        raise ValueError(f"max_photos is {max_photos}; it takes 2 photos to make a pair")
-    ranks = _ranks(labels, seed)
-    rows = np.flatnonzero(ranks < max_photos)
-    return rows, ranks[rows] < STRANGER_PHOTOS
-
-
-def _ranks(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Rank each photo from 0 among its person's photos, in random order."""
-    shuffled = np.random.default_rng(seed).permutation(len(labels))
-    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    ranked = labels[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
-    sizes = np.diff(np.r_[starts, len(ranked)])
-    ranks = np.empty(len(ranked), np.int64)
-    ranks[order] = np.arange(len(ranked)) - np.repeat(starts, sizes)
-    return ranks
-
-
-def split_people(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Split people into two halves with about as many photos each.
-
-    Returns:
-        int ``(N,)`` of 0 or 1: the half of each photo's person.
-
-    Raises:
-        CalibrationError: There are fewer than `MIN_PEOPLE` people.
-    """
-    people, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(people) < MIN_PEOPLE:
-        raise CalibrationError(
-            f"{len(people)} people are too few to calibrate on; it takes {MIN_PEOPLE} to fill two "
-            "halves at all, and thousands to measure a false-match rate of 1 in 100,000."
-        )
-    rng = np.random.default_rng(seed)
-    ranked = np.lexsort([rng.random(len(people)), -counts])
-    half = np.empty(len(people), int)
-    for start in range(0, len(people), 2):
-        couple = ranked[start : start + 2]
-        half[couple] = rng.permutation(2)[: len(couple)]
-    return half[place]
-
-
 def choose_knots(everyone: Sample, first_half: Sample) -> np.ndarray:
     """Choose the scores at which rates are stored: dense at small rates, exact at each target."""
     matches, misses = everyone.false_matches, everyone.false_non_matches
@@ -250,9 +194,6 @@ def _assemble(
         reliability=tuple(reliability(ratio, halves[1])),
         tail=fit_tail(halves[0]),
         histograms=Histograms(tuple(significant(edges, 7)), *(tuple(n) for n in drawn)),
-        people=0,
-        genuine_people=0,
-        largest_share=0.0,
     )
 
 

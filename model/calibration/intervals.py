@@ -19,8 +19,11 @@ percentile interval it stays valid with only a few errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 import numpy as np
+from pydantic import PlainSerializer, PlainValidator
 from scipy import special
 
 from model.calibration.pairs.person_counts import PersonCounts
@@ -35,6 +38,19 @@ MAX_PULL = 0.2
 """Limit of the skewness correction; its expansion does not hold beyond."""
 
 
+def significant(values: np.ndarray, digits: int = 5) -> list[float]:
+    """Round to significant digits, for a readable file."""
+    return [float(f"{value:.{digits}g}") for value in np.asarray(values, float)]
+
+
+_AS_FLOATS = PlainValidator(partial(np.asarray, dtype=float))
+_AS_COUNTS = PlainValidator(partial(np.asarray, dtype=np.int64))
+Floats = Annotated[np.ndarray, _AS_FLOATS, PlainSerializer(np.ndarray.tolist)]
+Counts = Annotated[np.ndarray, _AS_COUNTS, PlainSerializer(np.ndarray.tolist)]
+Rounded = Annotated[np.ndarray, _AS_FLOATS, PlainSerializer(significant)]
+"""Arrays in a file: as they are, as whole numbers, and to five digits."""
+
+
 @dataclass(frozen=True, eq=False)
 class RateCurve:
     """An error rate at each knot, with its interval.
@@ -46,11 +62,11 @@ class RateCurve:
         effective: ``(T,)`` effective number of independent pairs at each knot.
     """
 
-    errors: np.ndarray
+    errors: Counts
     trials: int
-    low: np.ndarray
-    high: np.ndarray
-    effective: np.ndarray
+    low: Rounded
+    high: Rounded
+    effective: Rounded
 
     def at(self, knot: int) -> Rate:
         """Return the rate at one knot, as counted."""

@@ -39,11 +39,7 @@ UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeEr
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Error rates at any score, and scores for any error rate.
-
-    Attributes:
-        parts: All measured parts.
-    """
+    """Error rates at any score, and scores for any error rate."""
 
     parts: Parts = field(repr=False)
 
@@ -58,11 +54,15 @@ class Rates:
 
     def _try_parts(self) -> None:
         parts, knots = self.parts, self.parts.scores.shape
-        populations = parts.fit, parts.held_out, parts.everyone, *(b.curves for b in parts.quality)
-        for curve in (curve for both in populations for curve in (both.fmr, both.fnmr)):
+        populations = parts.fit, parts.held_out, parts.everyone, *parts.quality
+        curves = [curve for both in populations for curve in (both.fmr, both.fnmr)]
+        curves += [curve for each in parts.further for curve in (each.fit, each.held_out)]
+        for curve in curves:
             rows = curve.errors, curve.low, curve.high, curve.effective
             if len(knots) != 1 or any(row.shape != knots for row in rows):
                 raise ValueError("the rows of an error curve are not as long as the scores")
+            if curve.trials and np.isnan([curve.low, curve.high, curve.effective]).any():
+                raise ValueError("a rate of an error curve is not a number")
         if not np.isfinite(parts.scores).all():
             raise ValueError("a score is not a finite number")
         for quality in (None, *(b.low for b in parts.quality)):
@@ -72,8 +72,9 @@ class Rates:
             self.likelihood_ratio(score)
 
     def fmr_at(self, score: float, quality: float | None = None) -> Rate:
-        """Share of stranger pairs that score at least this high."""
-        return self._rate_at(self._curves(quality).fmr, score)
+        """Share of stranger pairs that score at least this high, in the worst collection."""
+        curves = self._curves(quality).fmr, *(each.held_out for each in self.parts.further)
+        return max((self._rate_at(curve, score) for curve in curves), key=lambda rate: rate.value)
 
     def fnmr_at(self, score: float, quality: float | None = None) -> Rate:
         """Share of same-person pairs that score below this."""
@@ -96,7 +97,8 @@ class Rates:
         """Return the lowest score whose false-match rate is within ``target_fmr`` on the fit half.
 
         If the sample is large enough (`CAUTION_ERRORS`), the upper end of the rate's interval must
-        be within the target.
+        be within the target. The rate must also be within it in each further collection, or within
+        the smallest rate that can be measured there.
         """
         if not 0 < target_fmr < 1:
             raise ValueError(f"target_fmr is {target_fmr}; it must lie between 0 and 1")
@@ -104,7 +106,8 @@ class Rates:
         reached = np.flatnonzero(fit.errors <= target_fmr * fit.trials * (1 + 1e-9))
         # A photo labelled as two people scores 1; then no threshold reaches a small target.
         knot = int(reached[0]) if len(reached) else len(fit.errors) - 1
-        knot = max(knot, self._cautious_knot(target_fmr))
+        further = (_first_within(each.fit, target_fmr) for each in self.parts.further)
+        knot = max(knot, self._cautious_knot(target_fmr), *further)
         score = float(self.parts.scores[knot])
         lowest_target, highest_score = self._measured_down_to
         if target_fmr >= lowest_target:
@@ -126,10 +129,10 @@ class Rates:
         accept, reject = self.threshold(target_fmr).threshold, self._reject_below(target_fnmr)
         bin_ = self._quality_bin(quality)
         if bin_ is not None:
-            calm = np.flatnonzero(bin_.curves.fmr.low <= target_fmr)
+            calm = np.flatnonzero(bin_.fmr.low <= target_fmr)
             # A photo labelled as two people scores 1; then only the last knot is within the target.
             accept = max(accept, float(self.parts.scores[calm[0] if len(calm) else -1]))
-            kept = np.flatnonzero(bin_.curves.fnmr.low <= target_fnmr)
+            kept = np.flatnonzero(bin_.fnmr.low <= target_fnmr)
             reject = min(reject, float(self.parts.scores[kept[-1]]))
         return accept, min(reject, accept)
 
@@ -246,7 +249,7 @@ class Rates:
 
     def _curves(self, quality: float | None) -> ErrorCurves:
         found = self._quality_bin(quality)
-        return self.parts.everyone if found is None else found.curves
+        return self.parts.everyone if found is None else found
 
     def _rate_at(self, curve: RateCurve, score: float) -> Rate:
         scores = self.parts.scores
@@ -256,6 +259,14 @@ class Rates:
         count = round(errors)
         value = count / curve.trials if curve.trials else float("nan")
         return Rate(value, min(low, value), max(high, value), count, curve.trials)
+
+
+def _first_within(curve: RateCurve, target_fmr: float) -> int:
+    """The first knot whose rate is within the target, or within the least rate measurable."""
+    least = CERTAIN_ERRORS / max(float(curve.effective[-1]), CERTAIN_ERRORS)
+    allowed = max(target_fmr, least) * curve.trials * (1 + 1e-9)
+    reached = np.flatnonzero(curve.errors <= allowed)
+    return int(reached[0]) if len(reached) else len(curve.errors) - 1
 
 
 def _any_of(rate: Rate, people: int) -> Rate:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from model.calibration.intervals import RateCurve
+from model.calibration.intervals import Floats, RateCurve
 from model.calibration.likelihood import LikelihoodRatio
 from model.calibration.tail import Tail
 from model.types import Rate
@@ -84,15 +82,6 @@ class Summary:
     gaussian_eer: float
     gaussian_threshold: float
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Summary:
-        values = dict(data)
-        for name in ("d_prime", "eer"):
-            values[name] = Estimate(**values[name])
-        for name in ("genuine", "impostor"):
-            values[name] = Spread(**values[name])
-        return cls(**values)
-
 
 @dataclass(frozen=True, eq=False)
 class ErrorCurves:
@@ -101,28 +90,13 @@ class ErrorCurves:
     fmr: RateCurve
     fnmr: RateCurve
 
-    def to_dict(self) -> dict[str, Any]:
-        return {name: _curve_to_dict(getattr(self, name)) for name in ("fmr", "fnmr")}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ErrorCurves:
-        return cls(_curve_from_dict(data["fmr"]), _curve_from_dict(data["fnmr"]))
-
 
 @dataclass(frozen=True, eq=False)
-class QualityBin:
+class QualityBin(ErrorCurves):
     """Pairs whose poorer photo has a quality in ``[low, high)``."""
 
     low: float
     high: float
-    curves: ErrorCurves
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"low": self.low, "high": self.high, **self.curves.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> QualityBin:
-        return cls(data["low"], data["high"], ErrorCurves.from_dict(data))
 
 
 @dataclass(frozen=True)
@@ -143,14 +117,6 @@ class GroupRates:
     people: int
     fmr: Rate | None
     fnmr: Rate | None
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> GroupRates:
-        values = dict(data)
-        values["groups"] = tuple(values["groups"])
-        for name in ("fmr", "fnmr"):
-            values[name] = Rate(**values[name]) if values[name] else None
-        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -178,10 +144,22 @@ class KindRates:
         """Whether the whole interval of the false-match rate exceeds the target."""
         return self.fmr.low > self.target_fmr
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> KindRates:
-        rates = {name: Rate(**data[name]) for name in ("fmr", "missed", "different")}
-        return cls(data["kind"], data["target_fmr"], data["people"], **rates)
+
+@dataclass(frozen=True, eq=False)
+class FurtherRates:
+    """False matches in a further collection, at every knot.
+
+    Attributes:
+        name: Name of the collection.
+        people: Number of people.
+        fit: The half of the people used to choose thresholds.
+        held_out: The other half.
+    """
+
+    name: str
+    people: int
+    fit: RateCurve
+    held_out: RateCurve
 
 
 @dataclass(frozen=True)
@@ -197,14 +175,12 @@ class Histograms:
     genuine: tuple[int, ...]
     impostor: tuple[int, ...]
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Histograms:
-        return cls(*(tuple(data[field.name]) for field in fields(cls)))
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Parts:
     """All measured parts; `Calibration` adds the model, protocol and data they belong to.
+
+    Files have the fields in this order.
 
     Attributes:
         scores: float64 ``(T,)`` ascending knots, shared by all curves.
@@ -218,40 +194,22 @@ class Parts:
         quality: Rates by the lower quality of the two photos, poorest first.
         groups: Rates by group, at each target's threshold.
         kinds: Rates by kind of photo.
+        further: False matches in further collections, which thresholds must hold on too.
     """
 
-    scores: np.ndarray
-    fit: ErrorCurves
-    held_out: ErrorCurves
-    everyone: ErrorCurves
+    people: int = 0
+    genuine_people: int = 0
+    largest_share: float = 0.0
     summary: Summary
     likelihood: LikelihoodRatio
     reliability: tuple[tuple[float, float, int, int], ...]
     tail: Tail
     histograms: Histograms
-    people: int
-    genuine_people: int
-    largest_share: float
-    quality: tuple[QualityBin, ...] = ()
     groups: tuple[GroupRates, ...] = ()
     kinds: tuple[KindRates, ...] = ()
-
-
-def significant(values: np.ndarray, digits: int = 5) -> list[float]:
-    """Round to significant digits, for a readable file."""
-    return [float(f"{value:.{digits}g}") for value in np.asarray(values, float)]
-
-
-def _curve_to_dict(curve: RateCurve) -> dict[str, Any]:
-    return {
-        "errors": curve.errors.tolist(),
-        "trials": int(curve.trials),
-        "low": curve.low.tolist(),
-        "high": curve.high.tolist(),
-        "effective": curve.effective.tolist(),
-    }
-
-
-def _curve_from_dict(data: dict[str, Any]) -> RateCurve:
-    arrays = (np.asarray(data[name], float) for name in ("low", "high", "effective"))
-    return RateCurve(np.asarray(data["errors"], np.int64), int(data["trials"]), *arrays)
+    further: tuple[FurtherRates, ...] = ()
+    scores: Floats
+    fit: ErrorCurves
+    held_out: ErrorCurves
+    everyone: ErrorCurves
+    quality: tuple[QualityBin, ...] = ()

@@ -13,7 +13,7 @@ class Architecture:
     Attributes:
         trunk: ``resnet50``, ``resnet18``, ``mobilenet_v2``, or ``inception_resnet_v1`` for
             facenet-pytorch's network.
-        pooling: ``avg``, ``avg_max`` or ``gem``.
+        pooling: ``avg``, the mean over all positions.
         dim: Length of the embedding.
         head_norm: Whether a batch norm follows the linear head, before normalisation.
     """

@@ -43,7 +43,9 @@ def check_graph(graph: bytes, *, beside: Collection[str] = ()) -> None:
     try:
         model = memoryview(graph)
         if _all(model, MODEL_TRAINING, MODEL_FUNCTIONS):
-            raise BundleError("The ONNX graph has functions of its own, which are not run.")
+            raise BundleError(
+                "The ONNX graph defines functions of its own, which is not supported."
+            )
         for part in _all(model, MODEL_GRAPH):
             for node in _all(part, GRAPH_NODE):
                 _check_node(node)
@@ -57,11 +59,11 @@ def _check_node(node: memoryview) -> None:
     operators, domains = _texts(node, NODE_OPERATOR), _texts(node, NODE_DOMAIN)
     if not domains <= DOMAINS:
         names = ", ".join(sorted(operators))
-        raise BundleError(f"The ONNX graph uses {names}, which is no operator of ONNX itself.")
+        raise BundleError(f"The ONNX graph uses {names}, which is not a standard ONNX operator.")
     inner = (_all(attribute, *ATTRIBUTE_GRAPHS) for attribute in _all(node, NODE_ATTRIBUTE))
     if operators & CONTROL_FLOW or any(inner):
         names = ", ".join(sorted(operators))
-        raise BundleError(f"The ONNX graph uses {names}, which may run for ever.")
+        raise BundleError(f"The ONNX graph uses {names}, which may run forever.")
 
 
 def _check_tensor(tensor: memoryview, beside: Collection[str]) -> None:

@@ -6,7 +6,6 @@ import copy
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -53,31 +52,12 @@ class Mean(nn.Module):
         return maps.mean((2, 3))
 
 
-class MeanMax(nn.Module):
-    """Average plus maximum over all positions."""
-
-    def forward(self, maps: Tensor) -> Tensor:
-        return maps.mean((2, 3)) + maps.amax((2, 3))
-
-
-class GeM(nn.Module):
-    """Generalised mean; the exponent is learnt and starts at 3."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.power = nn.Parameter(torch.tensor(3.0))
-
-    def forward(self, maps: Tensor) -> Tensor:
-        return maps.clamp(min=1e-6).pow(self.power).mean((2, 3)).pow(1 / self.power)
-
-
 TRUNKS: dict[str, Callable[[], ResNetTrunk | MobileNetTrunk]] = {
     "resnet50": lambda: ResNetTrunk(Bottleneck, [3, 4, 6, 3]),
     "resnet18": lambda: ResNetTrunk(BasicBlock, [2, 2, 2, 2]),
     "mobilenet_v2": MobileNetTrunk,
 }
 CLASSIFIERS = ("fc.", "classifier.")
-POOLINGS: dict[str, type[nn.Module]] = {"avg": Mean, "avg_max": MeanMax, "gem": GeM}
 
 
 class EmbeddingNet(nn.Module):
@@ -92,10 +72,12 @@ class EmbeddingNet(nn.Module):
     def __init__(self, architecture: Architecture | None = None) -> None:
         super().__init__()
         self.architecture = arch = architecture or Architecture()
-        _check("trunk", arch.trunk, TRUNKS)
-        _check("pooling", arch.pooling, POOLINGS)
+        if arch.trunk not in TRUNKS:
+            raise ValueError(f"trunk is {arch.trunk!r}; it must be one of {', '.join(TRUNKS)}")
+        if arch.pooling != "avg":
+            raise ValueError(f"pooling is {arch.pooling!r}; it must be avg")
         self.trunk = TRUNKS[arch.trunk]()
-        self.pool = POOLINGS[arch.pooling]()
+        self.pool = Mean()
         linear = nn.Linear(self.trunk.width, arch.dim, bias=not arch.head_norm)
         self.head = nn.Sequential(linear)
         if arch.head_norm:
@@ -155,7 +137,7 @@ def load_trunk(net: EmbeddingNet, path: Path) -> list[str]:
     if strangers:
         raise BundleError(
             f"{path} does not fit a {net.architecture.trunk} trunk: "
-            f"{', '.join(strangers[:3])} and {max(0, len(strangers) - 3)} more have no place in it."
+            f"{', '.join(strangers[:3])} and {max(0, len(strangers) - 3)} more do not belong to it."
         )
     net.trunk.load_state_dict(given, strict=False)
     # Batch counters do not affect the features, and older files lack them.
@@ -175,7 +157,9 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             f"{path} cannot be read as a file of weights, safetensors or torchvision's .pth."
         ) from error
     if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise BundleError(f"{path} is not a plain table of tensors by name, as torchvision's are.")
+        raise BundleError(
+            f"{path} is not a plain table of tensors by name, like torchvision's files."
+        )
     return state
 
 
@@ -191,7 +175,7 @@ def load_imagenet(net: EmbeddingNet) -> None:
     except OSError as error:
         raise BundleError(
             f"torchvision's ImageNet weights for {net.architecture.trunk} cannot be downloaded "
-            f"({error}). Three ways on: connect once, so that they are downloaded and kept; give a "
+            f"({error}). Three alternatives: connect once, so that they are downloaded; give a "
             "file of weights (--init FILE.safetensors or FILE.pth); or start from a bundle "
             "(--init model/bundles/default). --init scratch starts without any."
         ) from error
@@ -219,8 +203,3 @@ def _fuse(first: nn.Module, second: nn.Module) -> nn.Module | None:
     if isinstance(first, nn.Linear) and isinstance(second, nn.BatchNorm1d):
         return fuse_linear_bn_eval(first, second)
     return None
-
-
-def _check(what: str, given: str, allowed: dict[str, Any]) -> None:
-    if given not in allowed:
-        raise ValueError(f"{what} is {given!r}; it must be one of {', '.join(allowed)}")

@@ -149,5 +149,5 @@ def multiplied(graph: bytes, matrix: np.ndarray) -> bytes:
     try:
         onnx.checker.check_model(proto)
     except Exception as error:  # onnx raises protobuf, checker and value errors alike
-        raise BundleError(f"The ONNX graph cannot be added to: {error}") from error
+        raise BundleError(f"The ONNX graph cannot be extended: {error}") from error
     return proto.SerializeToString()

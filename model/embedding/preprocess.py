@@ -49,7 +49,8 @@ class Preprocessing:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Preprocessing:
-        return cls(**{**data, "mean": tuple(data["mean"]), "std": tuple(data["std"])})
+        rows: dict[str, Any] = {n: tuple(data[n]) for n in ("mean", "std") if n in data}
+        return cls(**(data | rows))
 
     def __call__(self, crops: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
         """Convert uint8 crops ``(N, H, W, 3)`` to float32 input ``(N, 3, size, size)``."""

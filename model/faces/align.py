@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from model.faces.geometry import similarity
+from model.faces.picture import Picture
 from model.faces.warp import warp
 from model.types import CROP_SIZE
 
@@ -22,14 +25,18 @@ TEMPLATE = np.array(
 
 TEMPLATE.flags.writeable = False
 
+FINER = 1.5
+"""A crop is made from the whole photo, or from a copy with this many pixels for each of its own."""
 
-def align(image: np.ndarray, landmarks: np.ndarray, size: int = CROP_SIZE) -> np.ndarray:
+
+def align(image: np.ndarray | Picture, landmarks: np.ndarray, size: int = CROP_SIZE) -> np.ndarray:
     """Crop a face so that its landmarks lie on ``TEMPLATE``.
 
     Parts of the crop outside the photo are black.
 
     Args:
-        image: uint8 array ``(H, W, 3)``.
+        image: The picture, or its uint8 array ``(H, W, 3)``. A picture is decoded as finely as
+            the crop needs.
         landmarks: ``(5, 2)`` in pixels of ``image``, in the order of ``Face.landmarks``.
         size: Side of the crop in pixels; the template is scaled with it.
 
@@ -39,8 +46,11 @@ def align(image: np.ndarray, landmarks: np.ndarray, size: int = CROP_SIZE) -> np
     Raises:
         ValueError: An argument has the wrong shape or type, or the landmarks coincide.
     """
-    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-        raise ValueError(f"image must be uint8 (H, W, 3), not {image.dtype} {image.shape}.")
     if size < 1:
         raise ValueError(f"size must be at least 1, not {size}.")
-    return warp(image, similarity(landmarks, TEMPLATE * (size / CROP_SIZE)), size)
+    picture = image if isinstance(image, Picture) else Picture(image)
+    to_crop = similarity(landmarks, TEMPLATE * (size / CROP_SIZE))
+    shrink = math.sqrt(abs(np.linalg.det(to_crop[:, :2])))
+    pixels = picture.pixels(FINER * shrink * max(picture.shape))
+    to_crop[:, :2] *= picture.ratio(pixels)
+    return warp(pixels, to_crop, size)

@@ -12,6 +12,7 @@ from PIL import Image
 
 from model.errors import NoFace, SeveralFaces
 from model.faces.cascade import Cascade, Find
+from model.faces.picture import Picture
 from model.types import Face
 
 log = logging.getLogger(__name__)
@@ -49,18 +50,21 @@ class Detector:
     Stateless between calls and thread-safe.
 
     Example:
-        >>> faces = Detector().detect(load_image("team.jpg"))
-        >>> face = choose(faces, "largest_central", image.shape)[0]
+        >>> from model.faces.image import open_image
+        >>> picture = open_image("app/sample_photos/grace_hopper.jpg")
+        >>> (face,) = choose(Detector().detect(picture), "largest_central", picture.shape)
+        >>> face.landmarks.shape
+        (5, 2)
     """
 
     def __init__(self) -> None:
         self._cascade = Cascade()
 
-    def detect(self, image: np.ndarray, *, small_faces: bool = False) -> list[Face]:
+    def detect(self, image: np.ndarray | Picture, *, small_faces: bool = False) -> list[Face]:
         """Find the faces of a picture.
 
         Args:
-            image: uint8 RGB array ``(H, W, 3)``.
+            image: The picture, or its uint8 RGB array ``(H, W, 3)``.
             small_faces: Search the finest copy at once: for groups and crowds.
 
         Returns:
@@ -70,26 +74,26 @@ class Detector:
         Raises:
             ValueError: ``image`` is not a uint8 ``(H, W, 3)`` array.
         """
-        if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8:
-            raise ValueError(f"image must be uint8 (H, W, 3), not {image.dtype} {image.shape}.")
-        if min(image.shape[:2]) < MIN_FACE:
+        picture = image if isinstance(image, Picture) else Picture(image)
+        if min(picture.shape[:2]) < MIN_FACE:
             return []
-        faces = self._upright(image, small_faces)
+        faces = self._upright(picture, small_faces)
         if not any(face.certain for face in faces):
-            faces = self._turned(image) or faces
+            faces = self._turned(picture) or faces
         return sorted(faces, key=lambda face: (face.certain, face.area), reverse=True)
 
-    def _upright(self, image: np.ndarray, small_faces: bool) -> list[Face]:
-        longest = max(image.shape[:2])
+    def _upright(self, picture: Picture, small_faces: bool) -> list[Face]:
+        longest = max(picture.shape[:2])
         faces: list[Face] = []
         finds: list[Find] = []
-        searched, coarser, copy = 0, np.inf, image
+        searched, coarser = 0, np.inf
+        copy = np.empty(0)
         passes = PASSES[-1:] if small_faces else PASSES
         for side, fraction in passes:
             if min(side, longest) != searched:  # a finer copy: search it from scratch
-                copy, finds, coarser = shrunk(image, side), [], np.inf
+                copy, finds, coarser = shrunk(picture.pixels(side), side), [], np.inf
             smallest = max(MIN_FACE, max(copy.shape[:2]) / fraction)
-            back = np.array(image.shape[1::-1]) / copy.shape[1::-1]
+            back = picture.ratio(copy)
             known = [find for find in finds if _face(find, back).certain]
             most = coarser / NEXT_SCALE if known else np.inf
             finds = known + self._cascade.find(copy, smallest, max_face=most, known=known)
@@ -101,10 +105,10 @@ class Detector:
                 break
         return faces
 
-    def _turned(self, image: np.ndarray) -> list[Face]:
+    def _turned(self, picture: Picture) -> list[Face]:
         """Return the certain faces of the picture turned by 90, 270 or 180 degrees."""
-        copy = shrunk(image, PASSES[0][0])
-        back = np.array(image.shape[1::-1]) / copy.shape[1::-1]
+        copy = shrunk(picture.pixels(PASSES[0][0]), PASSES[0][0])
+        back = picture.ratio(copy)
         smallest = max(MIN_FACE, max(copy.shape[:2]) / PASSES[1][1])
         for quarters in (1, 3, 2):
             turned = np.ascontiguousarray(np.rot90(copy, quarters))

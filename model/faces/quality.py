@@ -21,6 +21,7 @@ from importlib.resources import files
 import numpy as np
 
 from model.faces.align import TEMPLATE, similarity
+from model.faces.picture import Picture
 from model.faces.pose import pose
 from model.types import CROP_SIZE, Face, Quality, Reason
 
@@ -114,11 +115,11 @@ CHECKS = (
 """All reasons this module can give, with their limits."""
 
 
-def measure(image: np.ndarray, face: Face, crop: np.ndarray) -> dict[str, float]:
+def measure(image: np.ndarray | Picture, face: Face, crop: np.ndarray) -> dict[str, float]:
     """Measure a face, without judging it.
 
     Args:
-        image: uint8 array ``(H, W, 3)``, the picture that shows ``face``.
+        image: The picture that shows ``face``, or its uint8 array ``(H, W, 3)``.
         face: The detected face.
         crop: uint8 array ``(112, 112, 3)``, the same face aligned.
 
@@ -170,7 +171,7 @@ def measure(image: np.ndarray, face: Face, crop: np.ndarray) -> dict[str, float]
     }
 
 
-def assess(image: np.ndarray, face: Face, crop: np.ndarray) -> Quality:
+def assess(image: np.ndarray | Picture, face: Face, crop: np.ndarray) -> Quality:
     """Measure a face and score its quality; see :func:`measure` and :func:`judge`."""
     return judge(measure(image, face, crop))
 

@@ -29,7 +29,7 @@ from model.embedding.embedder import Embedder
 from model.faces.align import TEMPLATE, align
 from model.faces.detect import Detector, main_face
 from model.faces.geometry import similarity
-from model.faces.image import load_image
+from model.faces.image import open_image
 from model.onnx_runtime import open_session
 from tests.paths import ROOT
 
@@ -48,9 +48,9 @@ def ours(args: argparse.Namespace) -> Represent:
     detector, embedder = Detector(), Embedder(Bundle.load(), engine="onnxruntime", device="cpu")
 
     def represent(data: bytes) -> np.ndarray:
-        image = load_image(data)
-        face = main_face(detector.detect(image), image.shape)
-        return embedder.embed([align(image, face.landmarks)])[0]
+        picture = open_image(data)
+        face = main_face(detector.detect(picture), picture.shape)
+        return embedder.embed([align(picture, face.landmarks)])[0]
 
     return represent
 

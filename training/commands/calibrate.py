@@ -8,14 +8,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tqdm import tqdm
-
 from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.adapt import adapt
 from model.calibration.calibration import MAX_PHOTOS
 from model.calibration.check import check_promises
 from model.calibration.kinds import Copies
+from model.calibration.pairs.further import Further
 from model.calibration.pairs.worst_pairs import worst_pairs
 from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
@@ -31,8 +30,10 @@ from training.measure.calibration_photos import (
     read_groups,
     spoiled_copies,
 )
+from training.measure.collections import further_in_words
 from training.measure.score_files import read_bob, read_pyeer
 from training.report.calibration_report import Pictures, write_report
+from training.report.pair_bar import PairBar
 from training.report.promises import kind_shares, kinds_table, promise_table, rate, share
 
 WORST_SHOWN = 12
@@ -78,6 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure copies too: cut close, small, compressed, blurred, dark",
     )  # fmt: skip
     parser.add_argument(
+        "--further", nargs="*", default=[], metavar="FOLDER",
+        help="folders of other people on which the thresholds must hold too",
+    )  # fmt: skip
+    parser.add_argument(
         "--max-photos",
         type=int,
         default=MAX_PHOTOS,
@@ -116,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         calibration = _measured(args, bundle, photos, groups)
     pictures = None
     if not args.no_pictures:
-        with _bar("worst pairs") as bar:
+        with PairBar("worst pairs") as bar:
             worst = worst_pairs(photos.embeddings, photos.labels, WORST_SHOWN, bar.show)
         pictures = Pictures(photos.crops.pixels[photos.rows], photos.names, *worst)
     _finish(calibration, args.out, bundle.name, pictures)
@@ -130,7 +135,8 @@ def _measured(
     args: argparse.Namespace, bundle: Bundle, photos: Photos, groups: Mapping[str, str] | None
 ) -> Calibration:
     copies = _copies(args, bundle, photos) if args.copies else None
-    with _bar("pairs") as bar:
+    further = [_further(args, bundle, folder) for folder in args.further]
+    with PairBar("pairs") as bar:
         return Calibration.fit(
             photos.embeddings,
             photos.labels,
@@ -139,17 +145,23 @@ def _measured(
             groups=photo_groups(groups, args.groups, photos) if groups is not None else None,
             copies=copies,
             protocol=f"{photos.protocol}; thresholds chosen on one half of the people, rates "
-            "measured on the other",
+            f"measured on the other{further_in_words(further)}",
             data_fingerprint=photos.fingerprint,
             seed=args.seed,
             max_photos=args.max_photos or None,
+            further=further,
             progress=bar.show,
         )
 
 
+def _further(args: argparse.Namespace, bundle: Bundle, folder: str) -> Further:
+    photos = embed_photos(bundle, folder, root=args.root, part=None, cache=args.cache)
+    return Further(Path(folder).name, photos.embeddings, photos.labels)
+
+
 def _adapted(args: argparse.Namespace, bundle: Bundle, photos: Photos) -> Calibration:
-    if args.groups or args.copies:
-        raise UsageError("--adapt measures no rates, so none of --groups or --copies either.")
+    if args.groups or args.copies or args.further:
+        raise UsageError("--adapt measures no rates: give it no --groups, --copies or --further.")
     found = adapt(
         _calibration(bundle),
         photos.embeddings,
@@ -205,7 +217,7 @@ def _check(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.check)
     calibration = _calibration(bundle)
     photos = _photos(args, bundle)
-    with _bar("pairs") as bar:
+    with PairBar("pairs") as bar:
         checks = check_promises(
             calibration,
             photos.embeddings,
@@ -281,20 +293,3 @@ def _finish(calibration: Calibration, out: Path, name: str, pictures: Pictures |
     for warning in calibration.warnings:
         print(f"beware: {warning}")
     print(f"report: {out / 'report.html'}")
-
-
-class _bar:
-    """A progress bar that takes the number of pairs done and the total."""
-
-    def __init__(self, name: str) -> None:
-        self.bar = tqdm(desc=name, unit="pair", unit_scale=True)
-
-    def __enter__(self) -> _bar:
-        return self
-
-    def show(self, done: int, total: int) -> None:
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()

@@ -109,13 +109,8 @@ def write_table(
 ) -> None:  # fmt: skip
     """Write the means to ``table.md``, every run to ``runs.csv``, and two plots.
 
-    Args:
-        out: Folder to write to.
-        results: Runs of :func:`run_one` by row of the table.
-        caption: Dataset, split, trunk and resolution.
-        title: Heading of the first column.
-        before: Report of :func:`untrained`, shown in the first row.
-        tried: Trials of :func:`~training.learn.trials.choose`, listed below the table.
+    ``results`` are runs of :func:`run_one` by row, ``before`` is the report of :func:`untrained`
+    and ``tried`` the trials of :func:`~training.learn.trials.choose`.
     """
     rows = {name: statistics(runs) for name, runs in results.items()}
     runs = max(len(values) for values in results.values())

@@ -72,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
     if (args.run is None) == (args.bundle is None):
         raise FaceError("Give either --run (a folder of fit) or --bundle with --dataset.")
     if args.against is not None and args.bundle is None:
-        raise UsageError("--against needs --bundle; a run is held against its own start.")
+        raise UsageError(
+            "--against needs --bundle; a run is compared with its own initial network."
+        )
     subject = _of_bundle(args) if args.run is None else _of_run(args)
     task, out = subject.task, subject.out
     rows = getattr(task.split, args.part)
@@ -106,12 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_words(names: tuple[str, str], report: Mapping[str, Any]) -> str:
-    """A report in one sentence.
-
-    Args:
-        names: Labels of the baseline and of the measured network.
-        report: Result of :func:`training.measure.metrics.evaluate`.
-    """
+    """A report in one sentence."""
     change = report.get("difference", {}).get("d_prime")
     if change is not None:
         size = f"(d' {change['value']:+.2f} [{change['low']:+.2f}, {change['high']:+.2f}])"
@@ -131,7 +128,7 @@ def _of_bundle(args: argparse.Namespace) -> Subject:
     bundle = Bundle.load(args.bundle)
     other = None if args.against is None else Bundle.load(args.against)
     if other is not None and other.model_id == bundle.model_id:
-        raise UsageError(f"{args.against} holds the very model of {args.bundle}.")
+        raise UsageError(f"{args.against} holds the same model as {args.bundle}.")
     task = make_task(args, start=False)
     task.require(args.part)
     rows = getattr(task.split, args.part)
@@ -163,9 +160,11 @@ def _task_options(args: argparse.Namespace) -> list[str]:
 def config(run: Path) -> argparse.Namespace:
     """The settings of a finished run."""
     if not (run / "config.json").is_file():
-        raise FaceError(f"{run} is no folder of a fit: it has no config.json.")
+        raise FaceError(f"{run} is not the folder of a fit: it has no config.json.")
     if not (run / "net.pt").is_file():
-        raise FaceError(f"{run} has no net.pt: its fit did not finish. Go on with fit --resume.")
+        raise FaceError(
+            f"{run} has no net.pt: its fit did not finish. Continue it with fit --resume."
+        )
     settings = json.loads((run / "config.json").read_text())
     settings.update({name: Path(settings[name]) for name in PATHS if settings[name] is not None})
     parser = argparse.ArgumentParser()

@@ -130,7 +130,7 @@ def finish(task: Task, job: Job, args: argparse.Namespace) -> dict[str, Any]:
         "dataset": task.table.name, "split": task.split.describe(task.table), "part": "test",
         "loss": args.loss, "loss_options": parse_options(args.loss_option),
         "proxy_init": args.proxy_init, "dim": args.dim, "budget": task.budget,
-        "init": task.init, "pooling": task.pooling, **keep_settings(args),
+        "init": task.init, **keep_settings(args),
         "recipe": asdict(job.recipe), "seconds": round(job.seconds, 1),
         "seconds_per_epoch": round(job.seconds / max(1, job.step / job.per_epoch), 3), **report,
     }  # fmt: skip

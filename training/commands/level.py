@@ -61,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
     if not roots:
         raise UsageError("Give --faces or --photos, folders with a folder for each group.")
     if len({root.resolve() for root in roots}) < len(roots):
-        raise UsageError("A folder is given twice: its faces would meet themselves as strangers.")
+        raise UsageError("A folder is given twice. Give each once.")
     if args.out.resolve() == args.bundle.resolve():
-        raise UsageError("--out is --bundle itself, whose calibration would be lost; name another.")
+        raise UsageError("--out is the same as --bundle, whose calibration would be lost.")
     bundle = Bundle.load(args.bundle)
     if bundle.architecture is not None and bundle.architecture.trunk not in TRUNKS:
         raise BundleError(
-            f"{bundle.name} is a {bundle.architecture.trunk}, which cannot be levelled here; bring "
-            "it as an ONNX file (python -m model import)."
+            f"{bundle.name} is a {bundle.architecture.trunk}, which cannot be levelled here; "
+            "import it as an ONNX file (python -m model import)."
         )
     with fresh_folder(args.out) as draft:
         model_id = _level(args, bundle, draft).model_id
@@ -99,7 +99,7 @@ def _level(args: argparse.Namespace, bundle: Bundle, draft: Path) -> Bundle:
     written = project(bundle, matrix, draft, about)
     again = Embedder(written).embed(crops[judge[:8]])
     if (again * levelled[judge[:8]]).sum(1).min() < SAME:
-        raise BundleError(f"{bundle.name} levelled gives other vectors than were judged.")
+        raise BundleError(f"{bundle.name} levelled gives other vectors than those measured.")
     _print_rates(vectors, levelled, groups, fit, judge)
     return written
 
@@ -113,7 +113,7 @@ def _faces(
         pixels, names = read_root(root, True, cache, aligned=aligned)
         inside = [Path(name).parts[1:] for name in names]
         if outside := next((parts for parts in inside if len(parts) < 2), None):
-            raise UsageError(f"{root / outside[0]} is in no folder of a group.")
+            raise UsageError(f"{root / outside[0]} is not in the folder of a group.")
         crops.append(pixels)
         groups += [parts[0] for parts in inside]
         learning += [held_out(name, 0.5) for name in names]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,10 @@ from model.bundle import Bundle, save_network
 from model.bundle.files import fresh_folder
 from model.calibration import Calibration
 from model.calibration.calibration import MAX_PHOTOS
-from model.calibration.check import check_promises
-from model.calibration.fit import draw_photos
+from model.calibration.check import PromiseCheck, check_promises
 from model.calibration.kinds import Copies
+from model.calibration.pairs.further import Further
+from model.calibration.pairs.people import draw_photos
 from model.embedding.embedder import Embedder
 from model.errors import BundleError
 from model.faces.image import SUFFIXES
@@ -34,7 +35,11 @@ from training.inputs.crops import Crops, crop_photos
 from training.learn.inference import embed_crops
 from training.measure import metrics
 from training.measure.calibration_photos import judged_scores, spoiled_copies
-from training.measure.collections import check_held_out_people
+from training.measure.collections import (
+    check_collection,
+    further_in_words,
+    held_out_people,
+)
 from training.measure.comparable_runs import read_compared
 from training.measure.subgroup_errors import by_measure, strangers_by_folder, strangers_by_group
 from training.report import plots
@@ -76,6 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--collections", type=Path, nargs="*", default=[], metavar="FOLDER",
         help="more people, a folder each or a folder a family: the held-out ones are measured",
     )  # fmt: skip
+    parser.add_argument(
+        "--further", type=Path, nargs="*", default=[], metavar="FOLDER",
+        help="such collections on which thresholds must hold too: one half of the held-out people "
+        "is used to choose them, the other is measured",
+    )  # fmt: skip
     parser.add_argument("--name", required=True, help="what people call the model")
     parser.add_argument("--flip", action="store_true", help="average with the mirror image")
     parser.add_argument("--out", type=Path, required=True, help="where the bundle goes")
@@ -112,10 +122,12 @@ def run(args: argparse.Namespace) -> int:
         crops = crop_photos(table.paths, cache=args.cache)
         vectors = embed_crops(embedder, crops.pixels, title="embedding LFW")
         copies = partial(spoiled_copies, embedder=embedder, cache=args.cache)
-        calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id, copies)
+        further = [held_out_people(folder, embedder, cache=args.cache) for folder in args.further]
+        calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id, copies, further)
         rows = _rows(args.lfw, table, crops, "DevTest")
         figures = replace(
             _measure(args, table, rows, crops, vectors, calibration, embedder),
+            collections=_collections(args, calibration, embedder, further),
             compared=compared, compared_alike=alike,
         )  # fmt: skip
         sample = metrics.pair_scores(vectors[rows], table.labels[rows])
@@ -142,6 +154,7 @@ def calibrate(
     vectors: np.ndarray,
     model_id: str,
     copies: Callable[[list[Path], np.ndarray], Copies] | None = None,
+    further: Sequence[Further] = (),
 ) -> Calibration:
     """Calibrate on the DevTrain people with corrected labels, and on degraded copies.
 
@@ -151,6 +164,7 @@ def calibrate(
         crops, vectors: Crops and vectors of all of LFW.
         model_id: The model that computed the vectors.
         copies: Function from photos and labels to degraded copies; None for no copies.
+        further: Further collections on which the thresholds must hold too.
     """
     right = corrected(table, lfw.CORRECTIONS)
     found = _rows(root, table, crops, "DevTrain")
@@ -163,9 +177,24 @@ def calibrate(
         quality=judged_scores(crops, rows),
         copies=copies(paths, right.labels[rows]) if copies else None,
         protocol=f"LFW peopleDevTrain, {len(rows):,} photos ({right.in_words(found)}); "
-        "thresholds chosen on one half of the people, rates measured on the other",
+        "thresholds chosen on one half of the people, rates measured on the other"
+        + further_in_words(further),
         data_fingerprint=crops.fingerprint,
+        further=further,
     )
+
+
+def _collections(
+    args: argparse.Namespace,
+    calibration: Calibration,
+    embedder: Embedder,
+    further: Sequence[Further],
+) -> dict[str, tuple[PromiseCheck, ...]]:
+    whole = (held_out_people(folder, embedder, cache=args.cache) for folder in args.collections)
+    return {
+        **{each.name: check_collection(calibration, each, half=True) for each in further},
+        **{each.name: check_collection(calibration, each) for each in whole},
+    }
 
 
 def _measure(
@@ -190,10 +219,6 @@ def _measure(
         view2_standard_error=error,
         view2_lost=int(lost.sum()),
         promises=check_promises(calibration, unseen, labels),
-        collections={
-            folder.name: check_held_out_people(calibration, folder, embedder, cache=args.cache)
-            for folder in args.collections
-        },
         weakness_target=WEAKNESS_TARGET,
         weaknesses={
             name: by_measure(

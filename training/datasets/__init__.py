@@ -21,12 +21,7 @@ __all__ = ["DATASETS", "DatasetError", "Table", "load"]
 
 
 def load(name: str, root: Path | str) -> Table:
-    """Load a dataset by name and check that it is complete.
-
-    Args:
-        name: A key of :data:`DATASETS`.
-        root: Folder of the dataset; each module's ``WHERE`` describes the expected layout.
-    """
+    """Load a dataset by name and check that it is complete."""
     if name not in DATASETS:
         raise ValueError(f"dataset is {name!r}; it must be one of {', '.join(DATASETS)}")
     return DATASETS[name](Path(root).expanduser())

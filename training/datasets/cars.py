@@ -31,16 +31,16 @@ def load(root: Path) -> Table:
     meta = loadmat(folder / "devkit/cars_meta.mat", squeeze_me=True)
     names = tuple(str(name) for name in meta["class_names"])
     require_count(len(names), 196, "classes", "Stanford Cars")
-    paths, labels, boxes = _annotations(folder, "cars_train", "cars_train_annos.mat")
+    paths, labels = _annotations(folder, "cars_train", "cars_train_annos.mat")
     require_count(len(paths), 8_144, "training pictures", "Stanford Cars")
     train = np.ones(len(paths), bool)
     notes: tuple[str, ...] = ()
     test_annotations = "cars_test_annos_withlabels.mat"
     if (folder / "cars_test").is_dir() and (folder / "devkit" / test_annotations).is_file():
-        more, more_labels, more_boxes = _annotations(folder, "cars_test", test_annotations)
+        more, more_labels = _annotations(folder, "cars_test", test_annotations)
         require_count(len(more), 8_041, "test pictures", "Stanford Cars")
         paths, labels = paths + more, np.concatenate([labels, more_labels])
-        boxes, train = np.concatenate([boxes, more_boxes]), np.arange(len(paths)) < len(train)
+        train = np.arange(len(paths)) < len(train)
     else:
         notes = ("the 8,041 official test pictures or their labels are not here",)
     missing = [path for path in paths if not path.is_file()]
@@ -49,15 +49,13 @@ def load(root: Path) -> Table:
             f"Stanford Cars: {len(missing):,} of {len(paths):,} pictures are missing, the first "
             f"is {missing[0]}. {WHERE}"
         )
-    return Table("cars", tuple(paths), labels, names, False, False, boxes, train, notes)
+    return Table("cars", tuple(paths), labels, names, official_train=train, notes=notes)
 
 
-def _annotations(folder: Path, part: str, file: str) -> tuple[list[Path], np.ndarray, np.ndarray]:
+def _annotations(folder: Path, part: str, file: str) -> tuple[list[Path], np.ndarray]:
     rows = np.atleast_1d(loadmat(folder / "devkit" / file, squeeze_me=True)["annotations"])
-    fields = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
-    boxes = np.stack([rows[field].astype(np.float32) for field in fields], axis=1)
     labels = rows["class"].astype(np.int64) - 1
     # Kaggle's archives nest each picture folder in another of the same name.
     nested = folder / part / part
     pictures = nested if nested.is_dir() else folder / part
-    return [pictures / str(name) for name in rows["fname"]], labels, boxes
+    return [pictures / str(name) for name in rows["fname"]], labels

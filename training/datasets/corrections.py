@@ -60,7 +60,7 @@ def corrected(table: Table, file: Path) -> Corrected:
         if person and person not in number:
             raise DatasetError(f"{file} names the person {person!r}, who is not in {table.name}.")
         if person in given and not name.startswith(f"{person}/"):
-            raise DatasetError(f"{file} takes {person!r} for right and for wrong; choose one.")
+            raise DatasetError(f"{file} corrects {person!r} and also uses it as a correct name.")
     labels, kept, unused = table.labels.copy(), np.ones(len(table), bool), set(given)
     for row, path in enumerate(table.paths):
         person = table.names[table.labels[row]]
@@ -84,7 +84,7 @@ def _read(file: Path) -> dict[str, str]:
         head = [column.strip() for column in next(lines, [])]
         rows = [(lines.line_num, row) for row in lines if any(row)]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise DatasetError(f"{file} is no CSV in UTF-8: {error}.") from None
+        raise DatasetError(f"{file} is not a CSV file in UTF-8: {error}.") from None
     if not {"name", "person"} <= set(head):
         raise DatasetError(f"{file} needs the columns name and person in its first line.")
     given: dict[str, str] = {}

@@ -16,7 +16,7 @@ LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classe
 
 
 def load(root: Path) -> Table:
-    """Load the official lists; boxes are in pixels of the original pictures.
+    """Load the official lists.
 
     Raises:
         DatasetError: Files are missing, or the counts differ from CUB's.
@@ -37,19 +37,8 @@ def load(root: Path) -> Table:
             f"CUB-200-2011: {len(missing):,} of 11,788 pictures are missing, the first is "
             f"{missing[0]}. {WHERE}"
         )
-    boxes = _boxes(folder / "bounding_boxes.txt", len(files))
-    return Table("cub", paths, labels.astype(np.int64), tuple(names), False, False, boxes, train)
+    return Table("cub", paths, labels.astype(np.int64), tuple(names), official_train=train)
 
 
 def _lines(path: Path) -> list[str]:
     return path.read_text().split("\n")[:-1]
-
-
-def _boxes(path: Path, count: int) -> np.ndarray | None:
-    """Left, top, right, bottom in original pixels, or None if the file is missing."""
-    if not path.is_file():
-        return None
-    values = np.loadtxt(path, dtype=np.float32)[:, 1:]
-    require_count(len(values), count, "bounding boxes", "CUB-200-2011")
-    values[:, 2:] += values[:, :2]
-    return values

@@ -57,7 +57,7 @@ def read_names(file: Path | None) -> frozenset[str]:
     if file is None:
         return frozenset()
     if not file.is_file():
-        raise FaceError(f"There is no file {file}. --exclude takes a text file, a name a line.")
+        raise FaceError(f"There is no file {file}. --exclude takes a text file, one name per line.")
     return frozenset(filter(None, file.read_text().split("\n")))
 
 

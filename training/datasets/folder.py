@@ -17,7 +17,9 @@ def load(root: Path) -> Table:
         DatasetError: The folder does not exist, or has fewer than two people.
     """
     if not root.is_dir():
-        raise DatasetError(f"There is no folder {root}. Give one with a folder a person in it.")
+        raise DatasetError(
+            f"There is no folder {root}. Give a folder that holds one folder per person."
+        )
     paths, labels, names = by_folder(root, SUFFIXES)
     if len(names) < 2:
         raise DatasetError(

@@ -30,7 +30,6 @@ class Table:
         names: Class (person, bird, car) of each label.
         faces: True if the pictures are photos of people.
         aligned: True if they are already aligned face crops; else faces are detected and aligned.
-        boxes: Optional float32 array ``(N, 4)``: left, top, right, bottom in pixels.
         official_train: Optional bool array ``(N,)``: True for the official training part.
         notes: How this copy differs from the published dataset, in sentences.
     """
@@ -41,7 +40,6 @@ class Table:
     names: tuple[str, ...]
     faces: bool = False
     aligned: bool = False
-    boxes: np.ndarray | None = None
     official_train: np.ndarray | None = None
     notes: tuple[str, ...] = ()
 
@@ -80,7 +78,6 @@ class Table:
             paths=tuple(self.paths[row] for row in rows),
             labels=labels.astype(np.int64),
             names=tuple(self.names[label] for label in used),
-            boxes=None if self.boxes is None else self.boxes[rows],
             official_train=None if self.official_train is None else self.official_train[rows],
         )
 

@@ -29,7 +29,7 @@ from model.workers import begin_work, processors
 from training.atomic import made_whole
 from training.inputs.photo_kinds import KINDS_VERSION, WHOLE, spoiled
 
-VERSION = 2
+VERSION = 3
 """Increase when detection or alignment change the crops."""
 
 ENOUGH, ENOUGH_ALIGNED = 64, 4096
@@ -66,7 +66,6 @@ def crop_photos(
     kinds: Sequence[str] | None = None,
     cache: Path,
     progress: bool = True,
-    workers: int | None = None,
 ) -> Crops:
     """Detect, align and measure the main face of each photo, or read the cached result.
 
@@ -80,24 +79,23 @@ def crop_photos(
             leaves all unchanged.
         cache: Folder for the memory map.
         progress: Show a progress bar.
-        workers: Processes that detect and align; one per core by default.
     """
     kinds = [WHOLE] * len(paths) if kinds is None else list(kinds)
     fingerprint = _fingerprint(paths, aligned, kinds)
     pixels = cache / f"crops-{fingerprint}.npy"
     facts = pixels.with_suffix(".npz")
     if not pixels.exists():
-        _build([*zip(paths, kinds, strict=True)], aligned, pixels, facts, progress, workers)
+        _build([*zip(paths, kinds, strict=True)], aligned, pixels, facts, progress)
     with np.load(facts) as stored:
         measures = {name: stored[name] for name in stored.files}
     return Crops(np.load(pixels, mmap_mode="r"), measures.pop("found"), measures, fingerprint)
 
 
 def aligned_crops(
-    paths: Sequence[Path], *, aligned: bool = False, cache: Path, progress: bool = True
+    paths: Sequence[Path], *, aligned: bool = False, cache: Path
 ) -> tuple[np.ndarray, np.ndarray]:
     """Only ``(pixels, found)`` of :func:`crop_photos`."""
-    crops = crop_photos(paths, aligned=aligned, cache=cache, progress=progress)
+    crops = crop_photos(paths, aligned=aligned, cache=cache)
     return crops.pixels, crops.found
 
 
@@ -108,29 +106,24 @@ def why_lost(aligned: bool) -> str:
 
 
 def _build(
-    photos: Sequence[Photo],
-    aligned: bool,
-    pixels: Path,
-    facts: Path,
-    progress: bool,
-    workers: int | None,
+    photos: Sequence[Photo], aligned: bool, pixels: Path, facts: Path, progress: bool
 ) -> None:
     with made_whole(pixels) as partial:
         crops = open_memmap(partial, "w+", np.uint8, (len(photos), CROP_SIZE, CROP_SIZE, 3))
-        found, measures = _fill(crops, photos, aligned, progress, workers or processors())
+        found, measures = _fill(crops, photos, aligned, progress)
         crops.flush()
         with made_whole(facts) as partial_facts:
             np.savez(partial_facts, found=found, **measures)
 
 
 def _fill(
-    crops: np.ndarray, photos: Sequence[Photo], aligned: bool, progress: bool, workers: int
+    crops: np.ndarray, photos: Sequence[Photo], aligned: bool, progress: bool
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Fill ``crops`` in place; return ``found`` and ``measures`` of :class:`Crops`."""
     found = np.zeros(len(photos), bool)
     measures: dict[str, np.ndarray] = {}
     worth = len(photos) // (ENOUGH_ALIGNED if aligned else ENOUGH) + 1
-    with _results(photos, aligned, min(workers, worth)) as results:
+    with _results(photos, aligned, min(processors(), worth)) as results:
         bar = tqdm(results, "aligning", len(photos), unit="photo", disable=not progress)
         for row, result in enumerate(bar):
             if result is None:

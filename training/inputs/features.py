@@ -33,23 +33,17 @@ class Whole(nn.Module):
         return self.pool(self.trunk(images))
 
 
-def frozen_trunk(name: str, init: str | Path, pooling: str = "avg") -> Whole:
+def frozen_trunk(name: str, init: str | Path) -> Whole:
     """Load a trunk for feature extraction.
 
     Args:
         name: A trunk of :class:`~model.embedding.network.EmbeddingNet`.
         init: ``imagenet`` (torchvision's), a bundle, or a weight file (safetensors or ``.pth``)
             with torchvision's names.
-        pooling: Must be ``avg``; others are refused.
 
     Raises:
-        UsageError: Part of the trunk would be random, or ``pooling`` is not ``avg``.
+        UsageError: Part of the trunk would be random.
     """
-    if pooling != "avg":
-        raise UsageError(
-            f"A frozen trunk's features are averaged; --pooling {pooling} is for a trunk that is "
-            "trained. Leave out --pooling or --frozen."
-        )
     held = bundle_architecture(str(init)) if is_bundle(str(init)) else Architecture(trunk=name)
     net = EmbeddingNet(held)
     fresh = initialise(net, str(init))

@@ -96,7 +96,7 @@ def to_torchvision(given: dict[str, np.ndarray]) -> dict[str, Tensor]:
                 result["fc.weight"] = torch.tensor(given[f"{layer}/kernel"].T.copy())
                 result["fc.bias"] = torch.tensor(given[f"{layer}/bias"].copy())
             else:
-                raise UsageError(f"{layer} has no place in a ResNet of bottlenecks.")
+                raise UsageError(f"{layer} does not belong to a bottleneck ResNet.")
         except KeyError as error:
             raise UsageError(f"The model lacks {error.args[0]}.") from error
     return result

@@ -82,14 +82,7 @@ KINDS = (WHOLE, *SPOILED)
 
 
 def spoiled(image: np.ndarray, face: Face, kind: str, name: str) -> np.ndarray:
-    """Degrade a photo.
-
-    Args:
-        image: uint8 ``(H, W, 3)``.
-        face: The main face.
-        kind: One of ``KINDS``; ``whole`` changes nothing.
-        name: Name of the photo; seeds the random amount.
-    """
+    """Degrade a photo by an amount seeded by its name; ``whole`` changes nothing."""
     if kind == WHOLE:
         return image
     return SPOILED[kind](image, face, np.random.default_rng(zlib.crc32(f"{kind} {name}".encode())))

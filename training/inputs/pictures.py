@@ -12,8 +12,7 @@ from tqdm import tqdm
 from model.embedding.tensors import resize
 from model.faces.image import load_image
 from training.atomic import made_whole
-from training.datasets.table import DatasetError, Table
-from training.errors import UsageError
+from training.datasets.table import Table
 
 
 def fingerprint(table: Table, *settings: object) -> str:
@@ -36,43 +35,15 @@ def square(image: np.ndarray, size: int) -> np.ndarray:
     return resize(pixels, size)[0].round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
 
 
-def pictures(
-    table: Table, size: int, cache: Path, *, boxes: bool = False, progress: bool = True
-) -> np.ndarray:
-    """All pictures as squares, decoded once and then mapped from disk.
-
-    Args:
-        table: The dataset.
-        size: Side in pixels.
-        cache: Folder for the memory maps.
-        boxes: Crop each picture to its bounding box (in pixels of the file) first.
-        progress: Show a progress bar while decoding.
-
-    Returns:
-        Read-only uint8 memory map ``(N, size, size, 3)``.
-    """
-    if boxes and table.boxes is None:
-        raise UsageError(f"{table.name} has no bounding boxes; leave out --boxes")
-    path = cache / f"{table.name}-{size}-{fingerprint(table, size, boxes)}.npy"
+def pictures(table: Table, size: int, cache: Path) -> np.ndarray:
+    """All pictures as a read-only uint8 memory map ``(N, size, size, 3)``, decoded once."""
+    path = cache / f"{table.name}-{size}-{fingerprint(table, size)}.npy"
     if not path.is_file():
         shape = (len(table), size, size, 3)
-        rows = tqdm(table.paths, desc=f"decoding {table.name}", disable=not progress, unit="img")
+        rows = tqdm(table.paths, desc=f"decoding {table.name}", unit="img")
         with made_whole(path) as partial:
             store = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
             for row, file in enumerate(rows):
-                image = load_image(file)
-                store[row] = square(_cut(image, table.boxes[row], file) if boxes else image, size)
+                store[row] = square(load_image(file), size)
             store.flush()
     return np.load(path, mmap_mode="r")
-
-
-def _cut(image: np.ndarray, box: np.ndarray, file: Path) -> np.ndarray:
-    height, width = image.shape[:2]
-    left, top, right, bottom = (round(float(value)) for value in box)
-    if left < -1 or top < -1 or right > width + 1 or bottom > height + 1:
-        raise DatasetError(
-            f"The bounding box {left, top, right, bottom} of {file} lies outside the picture "
-            f"({width} x {height}): the pictures were resized or cut, the boxes were not. "
-            "Leave out --boxes."
-        )
-    return image[max(top, 0) : bottom, max(left, 0) : right]

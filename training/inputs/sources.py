@@ -12,11 +12,7 @@ from training.inputs.disturbance import Disturbance
 
 
 class Features:
-    """Cached trunk features, without augmentation.
-
-    Args:
-        values: float32 ``(N, F)``.
-    """
+    """Cached trunk features, float32 ``(N, F)``, without augmentation."""
 
     slow = False
 
@@ -58,15 +54,9 @@ class Pictures:
 
 
 def free_crops(pixels: Tensor, size: int, generator: torch.Generator) -> Tensor:
-    """A random crop of 25% to 100% of the area, mirrored half of the time.
+    """Random crops of 25% to 100% of the area, mirrored half of the time.
 
-    Args:
-        pixels: uint8 ``(B, H, W, 3)``.
-        size: Side of the result in pixels.
-        generator: Source of randomness.
-
-    Returns:
-        float32 ``(B, 3, size, size)`` in 0..255.
+    Maps uint8 ``(B, H, W, 3)`` to float32 ``(B, 3, size, size)`` in 0..255.
     """
     count = len(pixels)
     side = (0.25 + 0.75 * torch.rand(count, generator=generator)).sqrt()
@@ -81,12 +71,7 @@ def free_crops(pixels: Tensor, size: int, generator: torch.Generator) -> Tensor:
 
 
 class Head(nn.Module):
-    """The trainable head of a frozen trunk: features to unit vectors.
-
-    Args:
-        width: Number of features.
-        dim: Length of the embedding.
-    """
+    """The trainable head of a frozen trunk: ``width`` features to unit vectors of ``dim``."""
 
     def __init__(self, width: int, dim: int) -> None:
         super().__init__()

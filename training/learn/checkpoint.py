@@ -10,17 +10,15 @@ from typing import Any
 import torch
 
 from model.errors import FaceError
+from training.atomic import made_whole
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a checkpoint atomically: a crash leaves either the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
+    with made_whole(path) as partial, partial.open("wb") as file:
         torch.save(state, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -31,6 +29,6 @@ def load(path: Path) -> dict[str, Any]:
     """
     if not zipfile.is_zipfile(path):  # torch.save writes zip files
         raise FaceError(
-            f"{path} cannot be read: it is damaged, or no checkpoint. Delete it to start anew."
+            f"{path} cannot be read: it is damaged or not a checkpoint. Delete it to start again."
         )
     return torch.load(path, map_location="cpu", weights_only=True)

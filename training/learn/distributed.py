@@ -13,11 +13,7 @@ from training.errors import UsageError
 
 
 def start(*, gpu: bool = True) -> None:
-    """Join the process group, if ``torchrun`` started this process.
-
-    Args:
-        gpu: Use one GPU per process, if there are any.
-    """
+    """Join the process group, if ``torchrun`` started this process."""
     if "RANK" in os.environ and not dist.is_initialized():
         gpu = gpu and torch.cuda.is_available()
         if gpu:
@@ -58,7 +54,7 @@ def shard() -> tuple[int, int, dist.ProcessGroup]:
         UsageError: There is only one process.
     """
     if world() == 1:
-        raise UsageError("--shard-proxies divides them among processes: start fit with torchrun.")
+        raise UsageError("--shard-proxies needs several processes: start fit with torchrun.")
     return rank(), world(), dist.group.WORLD
 
 
@@ -72,4 +68,6 @@ def require_equal(step: int) -> None:
         steps: list[int | None] = [None] * world()
         dist.all_gather_object(steps, step)
         if len(set(steps)) > 1:
-            raise UsageError(f"The checkpoints of the processes are of steps {steps}: start anew.")
+            raise UsageError(
+                f"The processes have checkpoints of different steps {steps}: start again."
+            )

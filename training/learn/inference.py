@@ -60,15 +60,7 @@ def embed_crops(
     title: str = "embedding",
     progress: bool = True,
 ) -> np.ndarray:
-    """Unit vectors float32 ``(N, D)`` of crops, or of some of their rows, block by block.
-
-    Args:
-        embedder: The model.
-        crops: uint8 ``(N, 112, 112, 3)``, usually a memory map.
-        rows: Rows to embed, at least one; all if None.
-        title: Title of the progress bar.
-        progress: Show a progress bar.
-    """
+    """Unit vectors float32 ``(N, D)`` of crops, or of some of their rows, block by block."""
     rows = np.arange(len(crops)) if rows is None else rows
     blocks = tqdm(range(0, len(rows), BLOCK), title, unit="block", disable=not progress)
     return np.concatenate([embedder.embed(crops[rows[at : at + BLOCK]]) for at in blocks])

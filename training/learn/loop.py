@@ -28,7 +28,7 @@ from training.learn.freezing import keep_statistics
 from training.learn.inference import Source, autocast
 from training.learn.optimizer import clip_gradients, parameter_groups
 from training.learn.recipe import Recipe, differing
-from training.learn.run_log import separation, tensorboard, write_csv
+from training.learn.run_log import separation, write_csv
 from training.learn.sampling import epoch_batches
 from training.losses import MetricLoss
 from training.splits import split_name
@@ -98,7 +98,6 @@ class Job:
             parameter_groups(self.net, self.fresh, self.loss, recipe), lr=recipe.lr, fused=True
         )
         self.ema = EMA(self.net, recipe.ema) if recipe.ema else None
-        self.board = tensorboard(self.out) if self.rank == 0 else None
         self.model: nn.Module = self.net
         if self.world > 1:
             self.model = DistributedDataParallel(self.net)
@@ -231,9 +230,6 @@ class Job:
         if self.rank == 0:
             split = split_name(self.settings.get("split", ""))
             write_csv(self.out / "metrics.csv", [{**row, "split": split} for row in self.history])
-            if self.board is not None:
-                for name, value in row.items():
-                    self.board.add_scalar(name, value, self.step)
         return row
 
     def _out_of_patience(self) -> bool:

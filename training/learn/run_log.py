@@ -1,4 +1,4 @@
-"""Logs of a run: a CSV, and TensorBoard if it is installed."""
+"""The log of a run, a CSV file."""
 
 from __future__ import annotations
 
@@ -25,15 +25,6 @@ def read_csv(path: Path) -> list[dict[str, float]]:
             {key: float(value) for key, value in row.items() if value and key != "split"}
             for row in csv.DictReader(handle)
         ]
-
-
-def tensorboard(folder: Path) -> Any | None:
-    """A ``SummaryWriter``, or None if TensorBoard is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder))
 
 
 def separation(row: dict[str, float]) -> float:

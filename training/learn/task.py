@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from model.bundle import Bundle
-from model.embedding.network import POOLINGS, TRUNKS, Architecture, EmbeddingNet
+from model.embedding.network import TRUNKS, Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
 from training import datasets
 from training.datasets.face_set import without
@@ -52,8 +52,6 @@ class Task:
         trunk: Name of the trunk.
         init: Source of the initial weights.
         size: Side of the network input in pixels.
-        pooling: Pooling of the trunk's feature maps.
-        boxes: True if pictures were cropped to their boxes.
         pixels: Preprocessing, except for the input size.
     """
 
@@ -64,8 +62,6 @@ class Task:
     trunk: str
     init: str
     size: int
-    pooling: str
-    boxes: bool = False
     pixels: Preprocessing = field(default_factory=Preprocessing)
 
     @property
@@ -74,9 +70,8 @@ class Task:
         kind = "fine-tuned"
         if self.features is not None:
             kind = f"frozen, {self.features.shape[1]:,} features"
-        cut = "cut to their boxes and " if self.boxes else ""
         stored = self.images.shape[1]
-        return f"{self.trunk} {kind}, {self.size} px (pictures {cut}stored at {stored} px)"
+        return f"{self.trunk} {kind}, {self.size} px (pictures stored at {stored} px)"
 
     def settings(
         self, loss: str, dim: int, proxy_init: str, options: dict[str, object] | None
@@ -85,8 +80,7 @@ class Task:
         return {
             "loss": loss, "options": options or {}, "dim": dim, "proxy_init": proxy_init,
             "split": self.split.describe(self.table), "pictures": self.table.fingerprint,
-            "budget": self.budget,
-            "pooling": self.pooling, "init": self.init,
+            "budget": self.budget, "init": self.init,
         }  # fmt: skip
 
     def source(self, rows: np.ndarray) -> Source:
@@ -107,7 +101,7 @@ class Task:
         """The network and the blocks of its trunk that started untrained."""
         if self.features is not None:
             return Head(self.features.shape[1], dim).to(best_device()), []
-        architecture = Architecture(trunk=self.trunk, pooling=self.pooling, dim=dim)
+        architecture = Architecture(trunk=self.trunk, dim=dim)
         if is_bundle(self.init):
             # Use the bundle's own head; only the embedding length must agree.
             architecture = replace(bundle_architecture(self.init), dim=dim)
@@ -134,18 +128,10 @@ class Task:
         proxy_init: str = "random", options: dict[str, object] | None = None, part: str = "val",
         progress: bool = True, shard: bool = False,
     ) -> Job:  # fmt: skip
-        """Build a run that is ready to start.
+        """Build a run that is ready to start, evaluated on ``part`` during training.
 
-        Args:
-            loss: Name of the loss.
-            recipe: Training settings.
-            dim: Length of the embedding.
-            out: Folder of the run.
-            proxy_init: ``random`` or ``class_mean``; losses without proxies ignore it.
-            options: Options of the loss.
-            part: Part of the split to evaluate during training.
-            progress: Show a progress bar.
-            shard: Shard the proxies over the processes.
+        ``proxy_init`` is ``random`` or ``class_mean``; losses without proxies ignore it.
+        ``shard`` divides the proxies among the processes.
         """
         self.require("train", part, "test")
         torch.manual_seed(recipe.seed)
@@ -184,8 +170,6 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
     parser.add_argument("--split", choices=SPLITS)
     parser.add_argument("--trunk", choices=list(TRUNKS),
                         help=f"default: the bundle's, else {DEFAULTS.trunk}")  # fmt: skip
-    parser.add_argument("--pooling", choices=list(POOLINGS),
-                        help=f"default: the bundle's, else {DEFAULTS.pooling}")  # fmt: skip
     parser.add_argument("--init", default="imagenet",
                         help="imagenet, scratch, a weight file, a bundle")  # fmt: skip
     parser.add_argument("--frozen", action="store_true",
@@ -201,7 +185,6 @@ def add_task_arguments(parser: argparse.ArgumentParser, dataset: str | None = No
     parser.add_argument(
         "--stored", type=positive, help="pixels to decode pictures to; default --size"
     )
-    parser.add_argument("--boxes", action="store_true", help="cut pictures to their boxes first")
     parser.add_argument("--exclude", type=Path, help="text file of people and faces to leave out")
     parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
 
@@ -221,9 +204,8 @@ def make_task(args: argparse.Namespace, *, start: bool = True) -> Task:
         find_weights(args.init, args.trunk)
     table = without(datasets.load(args.dataset, args.data), args.exclude)
     if table.faces:
-        for option in ("boxes", "stored"):
-            if getattr(args, option):
-                raise UsageError(f"--{option} is for other pictures than photos of people.")
+        if args.stored:
+            raise UsageError("--stored does not apply to photos of people.")
         images, found = aligned_crops(table.paths, aligned=table.aligned, cache=args.cache)
         key = Path(images.filename).stem
         if not found.all():
@@ -233,7 +215,7 @@ def make_task(args: argparse.Namespace, *, start: bool = True) -> Task:
             print(f"{lost}: left out")
             images, table = images[np.flatnonzero(found)], table.subset(found)
     else:
-        images = pictures(table, args.stored or args.size, args.cache, boxes=args.boxes)
+        images = pictures(table, args.stored or args.size, args.cache)
         key = Path(images.filename).stem
     default = "identity_disjoint" if table.faces and args.dataset != "lfw40" else "paper"
     chosen = args.split or default
@@ -244,7 +226,7 @@ def make_task(args: argparse.Namespace, *, start: bool = True) -> Task:
         print(f"{table.name}: {note}")
     features = None
     if args.frozen:
-        trunk = frozen_trunk(args.trunk, args.init, args.pooling)
+        trunk = frozen_trunk(args.trunk, args.init)
         features = cached_features(
             trunk, images, key, replace(pixels, input_size=args.size), args.cache,
             args.feature_precision,
@@ -252,29 +234,25 @@ def make_task(args: argparse.Namespace, *, start: bool = True) -> Task:
         if args.reduce:
             features = reduced(features, parts.train, args.reduce)
     return Task(
-        table, parts, images, features, args.trunk, str(args.init), args.size, args.pooling,
-        boxes=args.boxes, pixels=pixels,
-    )  # fmt: skip
+        table, parts, images, features, args.trunk, str(args.init), args.size, pixels=pixels
+    )
 
 
 def _fill_in(args: argparse.Namespace) -> Preprocessing:
-    """Fill in trunk, pooling and size: the bundle's if ``--init`` is one, else the defaults.
+    """Fill in trunk and size: the bundle's if ``--init`` is one, else the defaults.
 
     Returns:
         The preprocessing.
 
     Raises:
-        UsageError: Trunk or pooling differ from the bundle's, or the size is invalid.
+        UsageError: The trunk differs from the bundle's, or the size is invalid.
     """
     held, pixels = DEFAULTS, Preprocessing()
     if is_bundle(args.init):
         held, pixels = bundle_architecture(args.init), Bundle.load(args.init).preprocessing
-        for option in ("trunk", "pooling"):
-            if getattr(args, option) not in (None, getattr(held, option)):
-                raise UsageError(
-                    f"{args.init} has the {option} {getattr(held, option)}: leave out --{option}."
-                )
-    args.trunk, args.pooling = args.trunk or held.trunk, args.pooling or held.pooling
+        if args.trunk not in (None, held.trunk):
+            raise UsageError(f"{args.init} has the trunk {held.trunk}: leave out --trunk.")
+    args.trunk = args.trunk or held.trunk
     args.size = args.size or pixels.input_size
     try:
         replace(pixels, input_size=args.size)

@@ -34,12 +34,7 @@ PROXY_RATES = (1.0, 0.1, 10.0)
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings of one loss.
-
-    Attributes:
-        recipe: Recipe with the trial's learning rates.
-        options: Options of the loss.
-    """
+    """Settings of one loss."""
 
     recipe: Recipe
     options: dict[str, Any]
@@ -94,7 +89,7 @@ def trials(name: str, base: Recipe, count: int, options: Mapping[str, Any]) -> l
         UsageError: ``count`` is more than nine.
     """
     if count > len(RATES) * len(PROXY_RATES):
-        raise UsageError(f"--choose {count}: there are nine trials.")
+        raise UsageError(f"--choose {count}: there are only nine trials.")
     option, values = CHOICES[name]
     if option in options:
         values = (options[option],)
@@ -142,15 +137,9 @@ def folds(task: Task, count: int) -> list[Task]:
 def choose(
     task: Task, name: str, tried: list[Trial], out: Path, *, count: int = 2, **settings: Any
 ) -> tuple[Trial, list[dict[str, Any]]]:
-    """The trial with the highest mean R@1 over the folds, and the results of all trials.
+    """The trial with the highest mean R@1 over ``count`` folds, and the results of all trials.
 
-    Args:
-        task: Task whose training part is split into folds.
-        name: Name of the loss.
-        tried: Result of :func:`trials`.
-        out: Folder for the runs.
-        count: Number of folds.
-        **settings: Further arguments of :func:`run_one`.
+    ``settings`` are further arguments of :func:`run_one`.
     """
     rows = []
     parts = folds(task, count)

@@ -48,12 +48,6 @@ __all__ = ["CHOICES", "LOSSES", "CllrLoss", "DLoss", "MetricLoss", "PDLoss", "bu
 def build(name: str, classes: int, dim: int, **options: Any) -> MetricLoss:
     """Build a loss by name.
 
-    Args:
-        name: A key of :data:`LOSSES`.
-        classes: Number of classes.
-        dim: Length of the embeddings.
-        **options: Options of the loss, such as ``temperature`` for ``pd``.
-
     Raises:
         UsageError: Unknown loss or option, or an option of the wrong type; the message lists
             those that exist.
@@ -73,4 +67,4 @@ def build(name: str, classes: int, dim: int, **options: Any) -> MetricLoss:
 def _unknown(what: str, given: str, allowed: list[str]) -> str:
     close = difflib.get_close_matches(given, allowed, 1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return f"{given!r} is no {what}{hint} There are: {', '.join(allowed) or 'none'}"
+    return f"There is no {what} {given!r}{hint} There are: {', '.join(allowed) or 'none'}"

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from training.errors import UsageError
 from training.losses.base import ProxyLoss
-from training.losses.cosines import proxy_cosines
 
 LOWEST = 1.0
 """Smallest slope of the calibration. Random proxies would fit 0, where the gradient vanishes."""
@@ -62,7 +61,9 @@ class CllrLoss(ProxyLoss):
 
     def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         self.check_labels(labels)
-        cosines = proxy_cosines(embeddings, self.proxies, group=self.group)
+        if self.group is not None:
+            embeddings = _Shared.apply(embeddings, self.group)
+        cosines = F.normalize(embeddings, dim=1) @ F.normalize(self.proxies, dim=1).T
         own = self.own_proxies(labels)
         impostors = len(labels) * (self.classes - 1)
         weights = self.prior / len(labels), (1 - self.prior) / max(1, impostors)
@@ -171,3 +172,18 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
+
+
+class _Shared(torch.autograd.Function):
+    """The same tensor in all processes; its gradient is the sum over them."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        return tensor
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        whole = gradient.clone()
+        dist.all_reduce(whole, group=ctx.group)
+        return whole, None

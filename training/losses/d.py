@@ -22,9 +22,6 @@ class DLoss(MetricLoss):
     margin continues along its tangent below a margin of 0.01; above, it is the paper's.
 
     A batch without genuine or without impostor pairs has loss 0 and zero gradient.
-
-    Args:
-        samples_per_class: Pictures per class in a batch.
     """
 
     def __init__(self, *, samples_per_class: int = 4) -> None:

@@ -46,6 +46,7 @@ class PDLoss(ProxyLoss):
             process must then see the whole batch.
 
     Example:
+        >>> import torch
         >>> loss = PDLoss(classes=100, dim=512)
         >>> loss(torch.randn(32, 512), torch.randint(100, (32,))).backward()
     """

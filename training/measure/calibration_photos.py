@@ -12,8 +12,8 @@ import numpy as np
 
 from model.bundle import Bundle
 from model.calibration.calibration import MAX_PHOTOS
-from model.calibration.fit import draw_photos
 from model.calibration.kinds import Copies
+from model.calibration.pairs.people import draw_photos
 from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
 from model.faces.quality import judge

@@ -1,13 +1,15 @@
-"""Check a calibration's promised rates on held-out people of other collections."""
+"""Held-out people of other collections, to calibrate on or to check a calibration on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from model.calibration import Calibration
 from model.calibration.check import PromiseCheck, check_promises
+from model.calibration.pairs.further import Further
 from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
 from model.faces.image import SUFFIXES
@@ -38,12 +40,30 @@ def held_out_photos(folder: Path) -> tuple[list[Path], np.ndarray]:
     return paths, np.unique(people, return_inverse=True)[1]
 
 
-def check_held_out_people(
-    calibration: Calibration, folder: Path, embedder: Embedder, *, cache: Path
-) -> tuple[PromiseCheck, ...]:
-    """Check the calibration's thresholds on the held-out people of a collection."""
+def held_out_people(folder: Path, embedder: Embedder, *, cache: Path) -> Further:
+    """Embed the held-out people of a collection."""
     paths, labels = held_out_photos(folder)
     crops = crop_photos(paths, cache=cache)
     rows = np.flatnonzero(crops.found)
     vectors = embed_crops(embedder, crops.pixels, rows, title=f"embedding {folder.name}")
-    return check_promises(calibration, vectors, labels[rows])
+    return Further(folder.name, vectors, labels[rows])
+
+
+def check_collection(
+    calibration: Calibration, people: Further, *, half: bool = False
+) -> tuple[PromiseCheck, ...]:
+    """Check the calibration's thresholds on a collection.
+
+    Args:
+        calibration: The calibration.
+        people: The collection.
+        half: The thresholds were chosen on one half of these people: check on the other.
+    """
+    rows = np.flatnonzero(people.half() == 1) if half else np.arange(len(people.labels))
+    return check_promises(calibration, people.embeddings[rows], people.labels[rows])
+
+
+def further_in_words(further: Sequence[Further]) -> str:
+    """Further collections of a calibration, as the end of its protocol."""
+    parts = (f"{each.name} ({len(np.unique(each.labels)):,} people)" for each in further)
+    return f"; they must hold on {' and '.join(parts)} too" if further else ""

@@ -16,7 +16,7 @@ from training.learn.recipe import differing
 
 NEEDED = ("dataset", "split", "loss", "n", "classes", "metrics")
 ALIKE = (
-    "dataset", "split", "init", "recipe", "budget", "pooling", "dim", "proxy_init",
+    "dataset", "split", "init", "recipe", "budget", "dim", "proxy_init",
     "keep_run", "keep_faces", "keep_left_out", "keep_weight",
 )  # fmt: skip
 CONTROL = "none, the teacher's term alone"

@@ -35,13 +35,7 @@ class Recall:
 
 
 def recall(embeddings: np.ndarray, labels: np.ndarray, ks: tuple[int, ...] = KS) -> Recall:
-    """Exact R@K by cosine similarity; each query is left out of its own gallery.
-
-    Args:
-        embeddings: float32 ``(N, D)`` unit vectors.
-        labels: ``(N,)``.
-        ks: Values of K.
-    """
+    """Exact R@K of unit vectors ``(N, D)``; each query is left out of its own gallery."""
     vectors = np.ascontiguousarray(embeddings, np.float32)
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)

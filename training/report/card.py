@@ -157,11 +157,17 @@ def _answers(calibration: Calibration) -> str:
             ),
         ]  # fmt: skip
     return (
-        f"All pairs of the calibration ({same.fnmr.trials:,} of one person, "
-        f"{same.fmr.trials:,} of strangers; both halves, so also the pairs the thresholds were "
-        "chosen on), photos of any quality; the wrong answers with their 95% intervals.\n\n"
+        f"All pairs of the calibration ({calibration.genuine_pairs:,} of one person, "
+        f"{calibration.impostor_pairs:,} of strangers; both halves, so also the pairs the "
+        "thresholds were chosen on), photos of any quality; the wrong answers with their 95% "
+        f"intervals.{_worst(calibration)}\n\n"
         + table(("target FMR", "pairs of", "*same*", "*inconclusive*", "*different*"), rows)
     )
+
+
+def _worst(calibration: Calibration) -> str:
+    names = " or ".join(each.name for each in calibration.parts.further)
+    return f" Strangers are those of {names} where they are more alike." if names else ""
 
 
 def _searches(calibration: Calibration) -> str:

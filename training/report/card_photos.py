@@ -50,7 +50,8 @@ def collections_section(collections: Mapping[str, tuple[PromiseCheck, ...]]) -> 
     ]  # fmt: skip
     head = ("people of", "target FMR", "observed FMR", "", "promised FNMR", "observed FNMR", "")
     return [
-        "The same thresholds on people of other collections who were held out of training. "
-        "Relatives are strangers here: Families In the Wild is full of them.",
+        "The same thresholds on people of other collections who were held out of training. Where "
+        "thresholds were also chosen on a collection, its other half. Relatives are strangers: "
+        "Families In the Wild (fiw) is full of them.",
         table(head, rows),
     ]

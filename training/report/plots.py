@@ -153,10 +153,10 @@ def recall_curves(recalls: Mapping[str, Mapping[int, float]]) -> Figure:
     return result
 
 
-def histories(runs: Mapping[str, Sequence[Mapping[str, float]]], column: str = "R@1") -> Figure:
-    """Training loss, and another metric on ``val``, over epochs."""
+def histories(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
+    """Training loss, and R@1 on ``val``, over epochs."""
     result = figure(2)
-    for axes, name in zip(result.axes, ("loss", column), strict=True):
+    for axes, name in zip(result.axes, ("loss", "R@1"), strict=True):
         for colour, (label, rows) in zip(COLOURS, runs.items(), strict=False):
             points = [(row["epoch"], row[name]) for row in rows if name in row]
             points = [(x, y) for x, y in points if np.isfinite(y)]
@@ -190,14 +190,7 @@ def dots(
 def neighbour_grid(
     images: np.ndarray, labels: np.ndarray, neighbours: np.ndarray, queries: Sequence[int]
 ) -> Figure:
-    """One row per query: the query and its nearest neighbours, wrong ones framed in red.
-
-    Args:
-        images: uint8 ``(N, H, W, 3)``.
-        labels: ``(N,)``.
-        neighbours: ``(N, K)``, nearest first.
-        queries: Rows to show.
-    """
+    """One row per query: the query and its nearest ``neighbours``, wrong ones framed in red."""
     count = min(6, neighbours.shape[1])
     result = figure(count + 1, len(queries), 1.1, 1.15)
     grid = np.array(result.axes).reshape(len(queries), count + 1)

@@ -51,13 +51,7 @@ class PersonCounts:
 
 
 class PersonCounter:
-    """Counts pairs into one `PersonCounts` per population.
-
-    Args:
-        people: Number of people ``P``.
-        knots: Number of knots ``T``.
-        populations: Number of populations.
-    """
+    """Counts pairs into one `PersonCounts` per population."""
 
     def __init__(self, people: int, knots: int, populations: int) -> None:
         self.populations = populations

@@ -59,7 +59,7 @@ def by_quality(
         curves = [error_curves(part) for part in counts]
     edges = np.r_[floor, inner, quality.max()]
     return tuple(
-        QualityBin(float(low), float(high), both)
+        QualityBin(both.fmr, both.fnmr, float(low), float(high))
         for low, high, both in zip(edges[:-1], edges[1:], curves, strict=True)
     )
 

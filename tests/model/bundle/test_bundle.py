@@ -47,6 +47,14 @@ def test_half_precision_on_disk_keeps_the_vectors(original: Bundle) -> None:
     assert (exact * stored).sum(1).min() > 0.9999
 
 
+def test_a_network_in_channels_last_is_saved_as_it_is(original: Bundle, tmp_path: Path) -> None:
+    net = lively_network(head_norm=True).to(memory_format=torch.channels_last)
+    saved = save_network(
+        tmp_path / "last", net, original.preprocessing, name="small", card="# small\n"
+    )
+    assert saved.model_id == original.model_id
+
+
 @pytest.mark.parametrize("name", ["weights.safetensors", "README.md", "bundle.json"])
 def test_any_changed_byte_is_noticed(copied: Path, name: str) -> None:
     data = bytearray((copied / name).read_bytes())
@@ -136,7 +144,7 @@ def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
     file.parent.mkdir()
     file.write_bytes(b"x")
     for taken in (file.parent, file):
-        with pytest.raises(BundleError, match="no model bundle"):
+        with pytest.raises(BundleError, match="not a model bundle"):
             small_bundle(taken)
     assert file.read_bytes() == b"x"
     empty = tmp_path / "empty"

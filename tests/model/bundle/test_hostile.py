@@ -129,6 +129,21 @@ def test_a_manifest_that_is_none_is_a_named_error(bundle: Path, text: str) -> No
         Bundle.load(bundle)
 
 
+@pytest.mark.parametrize("part", ["preprocessing", "architecture"])
+@pytest.mark.parametrize("fields", [{"": 1}, {"input_size": "64", "dim": "32"}, {"mean": ...}])
+def test_parts_of_a_manifest_with_other_fields_are_a_named_error(
+    bundle: Path, part: str, fields: dict[str, Any]
+) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        known = {**manifest[part], **fields}
+        manifest[part] = {name: value for name, value in known.items() if value is not ...}
+        manifest["model_id"] = "0" * 64
+
+    forge(bundle, change)
+    with pytest.raises(BundleError):
+        Bundle.load(bundle)
+
+
 def graph(*nodes: onnx.NodeProto, weights: TensorProto | None = None) -> onnx.ModelProto:
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 64, 64])
     vector = helper.make_tensor_value_info("vector", TensorProto.FLOAT, [1, 3])

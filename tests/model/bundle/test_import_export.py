@@ -112,11 +112,11 @@ def test_import_with_words_that_cannot_be_meant(
 @pytest.mark.parametrize(
     ("graph", "complaint"),
     [
-        (graph_of("Unheard", [1, 16], domain="elsewhere"), "Unheard, which is no operator"),
+        (graph_of("Unheard", [1, 16], domain="elsewhere"), "Unheard, which is not a standard"),
         (graph_of("Squeeze", [3, 112, 112], axes=[0]), r"bad\.onnx does not run"),
         (graph_of("ReduceMean", [], keepdims=0), "vector of the ONNX graph has no dimensions"),
         (graph_of("ReduceMean", [1, 3, 1, 1], axes=[2, 3]), r"\(3, 3, 1, 1\), not one finite"),
-        (graph_of("Flatten", [1, 37632], axis=0), r"\(1, 112896\), not one finite vector a crop"),
+        (graph_of("Flatten", [1, 37632], axis=0), r"\(1, 112896\), not one finite vector per crop"),
     ],
     ids=["unknown operator", "fails when run", "scalar", "four axes", "one for all"],
 )

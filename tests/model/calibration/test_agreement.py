@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_curve
 
 from model.calibration import TARGETS, Calibration
-from model.calibration.fit import split_people
+from model.calibration.pairs.people import split_people
 from model.calibration.pairs.scores import Sample
 from model.calibration.summary import summarise
 

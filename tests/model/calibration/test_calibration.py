@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from model.bundle import DEFAULT, Bundle
 from model.calibration import Calibration
@@ -76,7 +77,7 @@ def test_a_verdict_is_consistent_and_survives_json(
     calibration, score, target, quality, prior
 ) -> None:
     verdict = calibration.decide(score, target, quality=quality, prior=prior)
-    assert Verdict.from_dict(json.loads(json.dumps(verdict.to_dict()))) == verdict
+    assert TypeAdapter(Verdict).validate_json(json.dumps(verdict.to_dict())) == verdict
     assert verdict.reject_below <= verdict.threshold
     for rate in (verdict.fmr, verdict.fnmr):
         assert 0 <= rate.low <= rate.value <= rate.high <= 1
@@ -253,6 +254,13 @@ def test_changed_newer_and_broken_files_are_refused(calibration, tmp_path: Path)
         Calibration.load(file)
 
 
+def nested(levels: int) -> list:
+    value: list = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -262,9 +270,16 @@ def test_changed_newer_and_broken_files_are_refused(calibration, tmp_path: Path)
         lambda data: data.update(code_version=None),
         lambda data: data["tail"].update(rate="x"),
         lambda data: data["scores"].__setitem__(0, float("nan")),
+        lambda data: data["everyone"]["fmr"]["low"].__setitem__(0, float("nan")),
+        lambda data: data["summary"]["genuine"].update(mean=None),
+        lambda data: data.update(protocol=nested(400)),
+        lambda data: data["histograms"].update(unknown=nested(400)),
     ],
-    ids=["scores", "curve", "likelihood", "version", "tail", "nan"],
-)
+    ids=[
+        "scores", "curve", "likelihood", "version", "tail", "nan", "nan in a curve", "summary",
+        "deep text", "deep part",
+    ],
+)  # fmt: skip
 def test_a_file_whose_parts_do_not_fit_is_refused(
     calibration: Calibration, change: Callable[[dict], object]
 ) -> None:

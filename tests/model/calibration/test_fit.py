@@ -119,7 +119,7 @@ def test_a_group_that_hardly_meets_strangers_has_no_rate_of_false_matches() -> N
 
 
 def test_group_rates_match_direct_counting() -> None:
-    from model.calibration.fit import split_people
+    from model.calibration.pairs.people import split_people
 
     vectors, labels, _ = faces(200, seed=6)
     groups = np.where(labels % 2 == 0, "even", "odd")

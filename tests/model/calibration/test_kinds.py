@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from model.calibration import Calibration
-from model.calibration.fit import split_people
 from model.calibration.kinds import Copies
+from model.calibration.pairs.people import split_people
 from model.calibration.pairs.scores import Collection, tiles
 from tests.model.calibration.score_models import faces
 

@@ -257,3 +257,12 @@ def test_what_is_missing_is_said(
         Image.new("RGB", (64, 64)).save(tmp_path / "blank" / person / "1.png")
     assert calibrate(work, "--bundle", fresh, "--data", str(tmp_path / "blank")) == 3
     assert f"All 2 photos of {tmp_path / 'blank'} hold no usable face." in capsys.readouterr().err
+
+
+def test_further_people_need_faces_and_a_full_calibration(work: Path, capsys) -> None:
+    people = str(work / "worse" / "celeba")
+    words = ["--bundle", str(work / "bundle"), "--data", "celeba", "--root", str(work / "known")]
+    assert calibrate(work, *words, "--dry-run", "--further", people) != 0
+    assert people in capsys.readouterr().err
+    assert calibrate(work, *words, "--adapt", "--dry-run", "--further", people) != 0
+    assert "--further" in capsys.readouterr().err

@@ -58,7 +58,7 @@ def test_a_photo_goes_before_its_folder(tmp_path: Path) -> None:
         (["Carl,Ann,"], "corrects 'Carl', which is not in people"),
         (["Bob/9.jpg,Ann,"], "corrects 'Bob/9.jpg'"),
         (["Anne,Carl,"], "the person 'Carl', who is not in people"),
-        (["Anne,Ann,", "Ann,Bob,"], "takes 'Ann' for right and for wrong"),
+        (["Anne,Ann,", "Ann,Bob,"], "corrects 'Ann' and also uses it"),
         (["Anne,Ann,", "Anne,Bob,"], "names 'Anne' twice in line 3"),
         ([",Bob,"], "has no name in line 2"),
         (["", "Anne"], "has 1 of 3 columns in line 3"),
@@ -77,7 +77,7 @@ def test_a_file_that_is_no_list_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="columns name and person"):
         corrected(table(), tmp_path / "other.csv")
     (tmp_path / "latin.csv").write_bytes("name,person\nAnné,Ann\n".encode("latin-1"))
-    with pytest.raises(DatasetError, match="no CSV in UTF-8"):
+    with pytest.raises(DatasetError, match="not a CSV file in UTF-8"):
         corrected(table(), tmp_path / "latin.csv")
 
 

@@ -181,8 +181,8 @@ def test_a_folder_given_from_inside_is_called_what_it_is_called(
         (("--directions", "3"), "there are 2 such groups and vectors of 32"),
         (("--faces",), "Give --faces or --photos"),
         (("--photos", "{groups}"), "given twice"),
-        (("--faces", "{groups}/dark"), "is in no folder of a group"),
-        (("--out", "{source}"), "--out is --bundle itself"),
+        (("--faces", "{groups}/dark"), "is not in the folder of a group"),
+        (("--out", "{source}"), "--out is the same as --bundle"),
     ],
 )
 def test_what_cannot_be_levelled_is_refused(

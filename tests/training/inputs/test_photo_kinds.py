@@ -69,9 +69,7 @@ def test_crops_of_copies_are_kept_apart_from_those_of_the_photos(tmp_path: Path)
     photo = tmp_path / "a.png"
     Image.fromarray(samples.hopper()).save(photo)
     plain = crop_photos([photo], cache=tmp_path, progress=False)
-    both = crop_photos(
-        [photo, photo], kinds=["whole", "blurred"], cache=tmp_path, progress=False, workers=1
-    )
+    both = crop_photos([photo, photo], kinds=["whole", "blurred"], cache=tmp_path, progress=False)
     assert plain.fingerprint != both.fingerprint
     assert np.array_equal(plain.pixels[0], both.pixels[0])
     sharp, blurry = both.measures["sharpness"]

@@ -29,7 +29,7 @@ def make_task(name: str) -> Task:
     paths = tuple(Path(f"{row}.jpg") for row in range(len(labels)))
     table = Table("toy", paths, labels, tuple(map(str, range(12))))
     images = np.zeros((len(labels), 32, 32, 3), np.uint8)
-    return Task(table, split(table, name), images, features, "toy", "", 32, "avg")
+    return Task(table, split(table, name), images, features, "toy", "", 32)
 
 
 def test_every_loss_has_its_option_to_choose_with_its_default_first() -> None:

@@ -7,10 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.training.losses.loss_oracles import BATCH, CLASSES, DIM, batch, cllr_oracle, proxies_of
+from tests.training.losses.loss_oracles import CLASSES, DIM, batch, cllr_oracle, proxies_of
 from training.errors import UsageError
 from training.losses import CllrLoss, PDLoss
-from training.losses.cosines import proxy_cosines
 
 
 @pytest.mark.parametrize("prior", [0.5, 0.02, 1e-4])
@@ -67,24 +66,6 @@ def test_a_smaller_prior_weighs_the_hardest_impostors_more() -> None:
         push[own] = 0
         shares.append((push.flatten().topk(32).values.sum() / push.sum()).item())
     assert shares[1] > 1.5 * shares[0]
-
-
-@pytest.mark.parametrize("chunk", [1, 4, None])
-def test_chunks_give_the_direct_formula(chunk: int | None) -> None:
-    torch.manual_seed(0)
-    results = []
-    for direct in (True, False):
-        torch.manual_seed(0)
-        embeddings = torch.randn(BATCH, DIM, requires_grad=True)
-        proxies = torch.randn(CLASSES, DIM, requires_grad=True)
-        if direct:
-            cosines = F.normalize(embeddings, dim=1) @ F.normalize(proxies, dim=1).T
-        else:
-            cosines = proxy_cosines(embeddings, proxies, chunk=chunk)
-        (cosines**3).sum().backward()
-        results.append((cosines.detach(), embeddings.grad, proxies.grad))
-    for expected, given in zip(*results, strict=True):
-        torch.testing.assert_close(given, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_options_out_of_range_are_refused() -> None:
