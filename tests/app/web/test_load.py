@@ -1,4 +1,4 @@
-"""64 clients at once: no error, no cross-talk, memory that stays flat."""
+"""Many clients at once: no error, no cross-talk, memory that stays flat."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from model.bundle import DEFAULT
 from tests.app.helpers import Photos
 from tests.app.web import load
 from tests.app.web.test_server import serving
@@ -22,30 +23,33 @@ def memory(address: str) -> float:
     raise AssertionError(f"nobody listens on {port}")
 
 
-def run(folder: Path, bundle: Path, photos: Photos, clients: int, seconds: float) -> load.Tally:
+def run(
+    folder: Path, bundle: Path, photos: Photos, *, clients: int, warm: float, seconds: float
+) -> tuple[load.Tally, float, float]:
+    """What the clients saw, and the server's memory in MB after the warm-up and at the end."""
     environment = {"FACE_RATE_PER_MINUTE": "0"}
     with serving(folder / "data", bundle, environment=environment) as address:
-        warm = asyncio.run(load.run(address, photos, clients=8, seconds=2))
+        first = asyncio.run(load.run(address, photos, clients=clients, seconds=warm))
         before = memory(address)
         tally = asyncio.run(load.run(address, photos, clients=clients, seconds=seconds))
-        grown = memory(address) - before
+        after = memory(address)
     print(f"\n{clients} clients, {tally.answered} answers, {tally.turned_away} turned away, "
-          f"memory {before:.0f} MB and {grown:+.0f} MB", *tally.lines(), sep="\n")  # fmt: skip
-    assert not warm.wrong
+          f"memory {before:.0f} MB, then {after:.0f} MB", *tally.lines(), sep="\n")  # fmt: skip
+    assert not first.wrong, first.wrong[:5]
     assert not tally.wrong, tally.wrong[:5]
     assert {"verify", "enroll", "search", "person", "forget"} <= set(load.kinds(tally))
-    assert grown < 300
-    return tally
+    return tally, before, after
 
 
 def test_a_few_seconds(tmp_path: Path, bundle_folder: Path, photos: Photos) -> None:
-    run(tmp_path, bundle_folder, photos, clients=16, seconds=4)
+    _, before, after = run(tmp_path, bundle_folder, photos, clients=16, warm=2, seconds=4)
+    assert after < before + 300
 
 
 @pytest.mark.slow
-def test_sixty_four_clients_for_a_minute(
-    tmp_path: Path, bundle_folder: Path, photos: Photos
-) -> None:
-    tally = run(tmp_path, bundle_folder, photos, clients=64, seconds=60)
+def test_sixty_four_clients_for_ten_minutes(tmp_path: Path, photos: Photos) -> None:
+    """With the shipped model; memory is held against its value after the first minute."""
+    tally, before, after = run(tmp_path, DEFAULT, photos, clients=64, warm=60, seconds=540)
     # More clients than places: some are turned away, and all are served in the end.
     assert tally.turned_away > 0
+    assert after < before * 1.15
