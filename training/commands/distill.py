@@ -23,7 +23,7 @@ from training.distill.refit import ENOUGH, refit_head
 from training.distill.schedule import Schedule
 from training.distill.stored_faces import StoredFaces, split
 from training.distill.targets import principal_map, targets
-from training.errors import UsageError, positive
+from training.errors import UsageError, positive, share
 from training.learn.initial_weights import initialise
 from training.learn.run_log import write_csv
 
@@ -40,6 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=positive, default=64, help="of a new run (64)")
     parser.add_argument("--lr", type=float, default=6e-4, help="of a new run (6e-4)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--settle", type=share, metavar="SHARE", default=Settings.settle,
+        help="of a new run: last share of the decay that keeps batch-norm statistics (0.4)",
+    )  # fmt: skip
+    parser.add_argument("--compile", action="store_true", help="by torch.compile; needs g++")
     parser.add_argument("--finish", type=positive, metavar="FACES", help="let the rate fall now")
     parser.add_argument("--every", type=positive, default=1000, help="steps between validations")
     parser.add_argument("--bundle", type=Path, help="only write the averaged weights there")
@@ -64,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.bundle:
         if args.finish:
             job.finish(args.finish)
+        if args.compile:
+            job.forward = torch.compile(job.net)
         job.begin_part(training)
         job.learn(training, held_out, args.every, lambda: _keep(job, args.out))
         if job.step != job.schedule.end:
@@ -89,7 +96,7 @@ def _begin(args: argparse.Namespace, training: StoredFaces) -> LongRun:
     if args.dim > vectors.shape[1]:
         raise UsageError(f"--dim {args.dim}: the teachers have {vectors.shape[1]} dimensions.")
     onto = principal_map(vectors, args.dim)
-    settings = Settings(batch=args.batch, seed=args.seed)
+    settings = Settings(batch=args.batch, settle=args.settle, seed=args.seed)
     job = LongRun(net, onto, Schedule(peak=args.lr), args.size or 64, settings)
     if not fresh:  # The features are trained: start with the best head for these teachers.
         features = job.embed(net.eval().features, training.crops(rows))

@@ -84,6 +84,7 @@ class LongRun:
         self.ema = EMA(net, settings.ema)
         matrices = [p for p in net.parameters() if p.ndim > 1]
         vectors = [p for p in net.parameters() if p.ndim <= 1]
+        self.forward: Callable[[Tensor], Tensor] = net
         self.optimizer = torch.optim.AdamW(
             [
                 {"params": matrices, "weight_decay": settings.weight_decay},
@@ -132,7 +133,7 @@ class LongRun:
         if self._settled():
             keep_statistics(self.net)
         with torch.autocast("cpu", torch.bfloat16):
-            vectors = self.net(images)
+            vectors = self.forward(images)
         vectors = vectors.float()
         loss, distance = distillation_loss(vectors, wanted, self.settings.gram)
         self.optimizer.zero_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,9 @@ from torch import Tensor
 from torchvision.io import decode_jpeg, encode_jpeg
 
 from model.embedding.tensors import resize
+
+Change = Callable[[Tensor, torch.Generator], Tensor]
+"""Float images ``(n, 3, h, w)`` in 0..255, changed."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +54,23 @@ class Disturbance:
         """uint8 crops ``(B, 112, 112, 3)`` to float images ``(B, 3, size, size)`` in 0..255."""
         count = len(crops)
 
-        def chance(share: float) -> Tensor:
-            return torch.rand(count, 1, 1, 1, generator=generator) < share
+        def some(share: float, change: Change) -> None:
+            rows = torch.nonzero(torch.rand(count, generator=generator) < share).flatten()
+            if len(rows):
+                images[rows] = change(images[rows], generator)
 
         images = crops.permute(0, 3, 1, 2).float()
-        images = torch.where(chance(self.edge), _cut_at_edge(images, generator), images)
+        some(self.edge, _cut_at_edge)
         images = resize(self._move(images, generator), size)
-        images = torch.where(chance(self.soft), _soften(images, generator), images)
-        images = torch.where(chance(self.blur), _smear(images, generator), images)
+        some(self.soft, _soften)
+        some(self.blur, _smear)
         images = self._relight(images, generator)
-        images = torch.where(chance(self.dark), _darken(images, generator), images)
-        images = torch.where(chance(self.grey), images.mean(1, keepdim=True), images)
+        some(self.dark, _darken)
+        some(self.grey, _grey)
         images = images.clamp(0, 255)
-        images = _compress(images, chance(self.jpeg).flatten(), generator)
-        patch = _patches(count, size, generator) & chance(self.occlude)
-        return torch.where(patch, torch.rand(count, 3, 1, 1, generator=generator) * 255, images)
+        some(self.jpeg, _compress)
+        some(self.occlude, _cover)
+        return images
 
     def _move(self, images: Tensor, generator: torch.Generator) -> Tensor:
         count = len(images)
@@ -122,17 +128,24 @@ def _darken(images: Tensor, generator: torch.Generator) -> Tensor:
     return images * light + 4 * torch.randn(images.shape, generator=generator)
 
 
-def _compress(images: Tensor, chosen: Tensor, generator: torch.Generator) -> Tensor:
-    for row in chosen.nonzero().flatten().tolist():
-        quality = int(15 + 45 * torch.rand(1, generator=generator).item())
-        images[row] = decode_jpeg(encode_jpeg(images[row].round().byte(), quality)).float()
-    return images
+def _grey(images: Tensor, _: torch.Generator) -> Tensor:
+    return images.mean(1, keepdim=True).expand_as(images)
 
 
-def _patches(count: int, size: int, generator: torch.Generator) -> Tensor:
-    """One rectangle of up to half the side per image, as a mask ``(count, 1, size, size)``."""
+def _compress(images: Tensor, generator: torch.Generator) -> Tensor:
+    qualities = (15 + 45 * torch.rand(len(images), generator=generator)).int().tolist()
+    return torch.stack([
+        decode_jpeg(encode_jpeg(image.round().byte(), quality)).float()
+        for image, quality in zip(images, qualities, strict=True)
+    ])  # fmt: skip
+
+
+def _cover(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Cover a rectangle of up to half the side with one colour."""
+    count, size = len(images), images.shape[-1]
     extent = (torch.rand(count, 2, generator=generator) * 0.4 + 0.1) * size
     corner = torch.rand(count, 2, generator=generator) * (size - extent)
     line = torch.arange(size).view(1, 1, size)
     inside = (line >= corner.unsqueeze(2)) & (line < (corner + extent).unsqueeze(2))
-    return (inside[:, 0].unsqueeze(2) & inside[:, 1].unsqueeze(1)).unsqueeze(1)
+    patch = (inside[:, 0].unsqueeze(2) & inside[:, 1].unsqueeze(1)).unsqueeze(1)
+    return torch.where(patch, torch.rand(count, 3, 1, 1, generator=generator) * 255, images)

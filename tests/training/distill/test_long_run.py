@@ -81,6 +81,26 @@ def test_the_rate_stays_until_it_is_told_to_fall_and_ends_at_zero() -> None:
     assert falling.rate(150) == pytest.approx(0)
 
 
+def test_batch_norm_statistics_may_be_kept_from_the_first_step(folder: Path) -> None:
+    def moved(settle: float) -> bool:
+        run, faces = job(folder, settle=settle)
+        run.finish(16)
+        before = run.net.trunk.bn1.running_mean.clone()
+        run.train_step(faces)
+        return not torch.equal(before, run.net.trunk.bn1.running_mean)
+
+    assert moved(0.5)
+    assert not moved(1.0)
+
+
+@pytest.mark.slow
+def test_a_compiled_step_is_the_same_step(folder: Path) -> None:
+    plain, faces = job(folder)
+    compiled, _ = job(folder)
+    compiled.forward = torch.compile(compiled.net)
+    assert compiled.train_step(faces) == pytest.approx(plain.train_step(faces), abs=5e-3)
+
+
 def test_principal_directions_keep_inner_products() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(200, 6)) @ rng.normal(size=(6, 20))
