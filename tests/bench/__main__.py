@@ -14,7 +14,7 @@ def main(argv: list[str]) -> int:
     """Call ``main(argv)`` of the module of ``tests.bench`` that ``argv[0]`` names.
 
     Returns:
-        Its exit status, 2 when there is no such measurement.
+        Its exit status; 0 after help, 2 when there is no such measurement.
     """
     names = sorted(
         module.name
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     )
     if not argv or argv[0] not in names:
         print(f"usage: python -m tests.bench NAME [options]\nNAME: {', '.join(names)}")
-        return 2
+        return 0 if argv and argv[0] in ("-h", "--help") else 2
     be_quiet()  # as the app does, before numpy is imported
     return importlib.import_module(f"tests.bench.{argv[0]}").main(argv[1:]) or 0
 

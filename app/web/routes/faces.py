@@ -9,7 +9,7 @@ from app.usecases.many import PairAnswer
 from app.usecases.results import ChoiceNeeded
 from app.web import bodies
 from app.web.dependencies import PROBLEMS, Reading, State, shown
-from app.web.schemas import pairs, requests, responses, serializers
+from app.web.schemas import model_in_use, pairs, requests, responses, serializers
 from model.errors import SeveralFaces
 
 router = APIRouter(prefix="/v1", tags=["faces"], responses=PROBLEMS)
@@ -102,15 +102,17 @@ async def search(request: Request, service: Reading, state: State) -> Response:
     return shown(serializers.searched(result, service.context.bundle.name))
 
 
-@router.get("/model", response_model=responses.ModelAnswer, summary="The model in use")
+@router.get("/model", response_model=model_in_use.ModelAnswer, summary="The model in use")
 async def model(service: Reading, state: State) -> Response:
-    return shown(serializers.model(await state.queue.run(service.model_info)))
+    found = await state.queue.run(service.model_info)
+    return shown(model_in_use.ModelAnswer.model_validate(found))
 
 
 @router.get(
     "/calibration",
-    response_model=responses.CalibrationAnswer,
+    response_model=model_in_use.CalibrationAnswer,
     summary="The measured error rates in use",
 )
 async def calibration(service: Reading, state: State) -> Response:
-    return shown(serializers.calibration(await state.queue.run(service.calibration)))
+    found = await state.queue.run(service.calibration)
+    return shown(model_in_use.CalibrationAnswer.model_validate(found))

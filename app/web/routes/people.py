@@ -52,9 +52,7 @@ async def people(
 ) -> Response:
     found = await state.queue.run(service.people, query=query, limit=limit, offset=offset)
     total = await state.queue.run(service.count)
-    return shown(
-        responses.PeopleAnswer(people=[serializers.person(each) for each in found], total=total)
-    )
+    return shown(responses.PeopleAnswer(people=found, total=total))
 
 
 @router.post(
@@ -146,25 +144,28 @@ async def merge(
 async def remove_photo(
     person_id: PersonId, photo_id: PhotoId, service: Administering, state: State
 ) -> Response:
-    return shown(
-        serializers.erased(await state.queue.run(service.remove_photo, person_id, photo_id))
-    )
+    erased = await state.queue.run(service.remove_photo, person_id, photo_id)
+    return shown(responses.ErasedAnswer.model_validate(erased))
 
 
 @router.delete("/{person_id}", response_model=responses.ErasedAnswer, summary="Forget a person")
 async def forget(person_id: PersonId, service: Administering, state: State) -> Response:
     """Permanently erases the name, photos, vectors and thumbnails."""
-    return shown(serializers.erased(await state.queue.run(service.forget, person_id)))
+    erased = await state.queue.run(service.forget, person_id)
+    return shown(responses.ErasedAnswer.model_validate(erased))
 
 
 def _enrolled(result: Enrollment) -> Response:
     if not result.accepted:
         raise _refusal(result)
-    return shown(serializers.enrolled(result), 201)
+    return shown(responses.EnrollAnswer.model_validate(result), 201)
 
 
 def _refusal(result: Enrollment) -> FaceError:
-    photos = [serializers.photo_result(each).model_dump(mode="json") for each in result.photos]
+    photos = [
+        responses.PhotoResultOut.model_validate(each).model_dump(mode="json")
+        for each in result.photos
+    ]
     count, why = len(photos), photos[0]["message"]
     kinds = {REFUSALS.get(each.status, EnrollmentConflict) for each in result.photos}
     kind = kinds.pop() if len(kinds) == 1 else EnrollmentConflict

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.web.errors import request_id
 
 
-class Answer(BaseModel):
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+FiniteOrNull = Annotated[float | None, BeforeValidator(_finite)]
+"""JSON has no infinity."""
+
+
+class Schema(BaseModel):
+    """Base of what `model_validate` fills from the attributes of a result of the same names.
+
+    A field whose attribute has another name gives it as the alias.
+    """
+
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True, validate_by_alias=True)
+
+
+class Answer(Schema):
     """Base of all responses."""
 
     request_id: str = Field(
@@ -38,19 +56,19 @@ class FacialArea(BaseModel):
     right_eye: tuple[int, int] = Field(description="The person's own right eye.")
 
 
-class ReasonOut(BaseModel):
+class ReasonOut(Schema):
     code: str = Field(description="Stable, for programs.")
     message: str = Field(description="The reason and what to do about it.")
     value: float = Field(description="What was measured.")
     limit: float = Field(description="The limit it missed.")
 
 
-class QualityOut(BaseModel):
+class QualityOut(Schema):
     score: float = Field(description="0 to 1; 1 is a face with nothing to complain about.")
     reasons: list[ReasonOut] = Field(description="Why it may mislead, worst first.")
 
 
-class IgnoredOut(BaseModel):
+class IgnoredOut(Schema):
     background_faces: int = Field(description="Small faces in the background.")
     possible_faces: int = Field(description="Doubtful finds, possibly also a face.")
 
@@ -68,10 +86,10 @@ class FaceOut(BaseModel):
     ignored: IgnoredOut = Field(description="Other finds in the photo that were not used.")
 
 
-class RateOut(BaseModel):
-    value: float | None = Field(description="The point estimate.")
-    low: float | None = Field(description="Lower end of the 95% interval.")
-    high: float | None = Field(description="Upper end of the 95% interval.")
+class RateOut(Schema):
+    value: FiniteOrNull = Field(description="The point estimate.")
+    low: FiniteOrNull = Field(description="Lower end of the 95% interval.")
+    high: FiniteOrNull = Field(description="Upper end of the 95% interval.")
     errors: int = Field(description="Errors counted.")
     trials: int = Field(description="Pairs they were counted among.")
 
@@ -89,7 +107,7 @@ class VerdictOut(BaseModel):
     target_fmr: float = Field(description="The false-match rate asked for.")
     fmr: RateOut = Field(description="Share of stranger pairs that look at least this alike.")
     fnmr: RateOut = Field(description="Share of same-person pairs that look less alike.")
-    likelihood_ratio: float | None = Field(
+    likelihood_ratio: FiniteOrNull = Field(
         description="How many times likelier the score is for one person than for two; null when "
         "it is beyond all bounds, or not known because a photo is poorer than those measured."
     )
@@ -176,15 +194,15 @@ class SearchAnswer(Answer):
     time: float = Field(description="Seconds.")
 
 
-class StoredPhotoOut(BaseModel):
+class StoredPhotoOut(Schema):
     id: str = Field(description="The photo's id.")
-    name: str = Field(description="What the sender called it.")
+    name: str = Field(validation_alias="source_name", description="What the sender called it.")
     quality: float | None = Field(description="0 to 1.")
     created: float = Field(description="Seconds since 1970.")
     note: str = Field(description="Why it was stored although the guard had refused it.")
 
 
-class PersonOut(BaseModel):
+class PersonOut(Schema):
     id: str = Field(description="The person's id.")
     name: str = Field(description="The name shown.")
     consent: str = Field(description="How and when the person agreed.")
@@ -202,7 +220,7 @@ class PeopleAnswer(Answer):
     total: int = Field(description="People in the whole gallery.")
 
 
-class PhotoResultOut(BaseModel):
+class PhotoResultOut(Schema):
     name: str = Field(description="The photo's name as sent.")
     status: str = Field(
         description="accepted, duplicate, conflict, outlier, poor_quality, no_face, several_faces, "
@@ -233,60 +251,6 @@ class ErasedAnswer(Answer):
         description="False where a trace is left for now, as another process reads or the search "
         "engine is away; it goes with the next change, `sync` or start."
     )
-
-
-class ModelAnswer(Answer):
-    model: str = Field(description="The model's name.")
-    model_id: str = Field(description="Hash of weights and preprocessing.")
-    dim: int = Field(description="Length of a vector.")
-    engine: str = Field(description="What runs the network.")
-    device: str = Field(description="Where it runs.")
-    detector_backend: str = Field("mtcnn", description="What finds the faces.")
-    calibration_id: str | None = Field(description="The calibration in use, if any.")
-    provenance: dict[str, Any] = Field(description="Where the weights come from.")
-    metrics: dict[str, Any] = Field(description="Measured figures.")
-    versions: dict[str, str] = Field(description="Libraries the model was made with.")
-    index: dict[str, Any] = Field(description="The vector index in use.")
-    card: str = Field(description="The model card, Markdown.")
-
-
-class ThresholdOut(BaseModel):
-    target_fmr: float = Field(description="The false-match rate aimed at.")
-    score_threshold: float = Field(description="Lowest score that counts as the same person.")
-    fmr: RateOut = Field(description="Measured there on people it was not chosen on.")
-    fnmr: RateOut = Field(description="Measured there on people it was not chosen on.")
-    supported: bool = Field(description="Whether the sample is large enough for the target.")
-    extrapolated: bool = Field(description="Whether it comes from the tail model, not counts.")
-
-
-class EstimateOut(BaseModel):
-    value: float = Field(description="The figure.")
-    low: float | None = Field(description="Lower end of the 95% interval over people.")
-    high: float | None = Field(description="Upper end of the 95% interval over people.")
-
-
-class HistogramsOut(BaseModel):
-    edges: list[float] = Field(description="Scores, one more than there are counts.")
-    genuine: list[int] = Field(description="Same-person pairs between two edges.")
-    impostor: list[int] = Field(description="Stranger pairs between two edges.")
-
-
-class CalibrationAnswer(Answer):
-    id: str = Field(description="Short hash of its contents.")
-    model_id: str = Field(description="The model it was measured with.")
-    protocol: str = Field(description="Which people and photos it was measured on.")
-    created: str = Field(description="ISO date and time, UTC.")
-    people: int = Field(description="People it was measured on; 0 if unknown.")
-    photos: int = Field(description="Photos it was measured on; 0 if only scores were given.")
-    genuine_pairs: int = Field(description="Pairs of one person.")
-    impostor_pairs: int = Field(description="Pairs of strangers.")
-    d_prime: EstimateOut = Field(
-        description="Distance of the two distributions in pooled standard deviations."
-    )
-    eer: EstimateOut = Field(description="Error rate where both kinds of error are equal.")
-    thresholds: list[ThresholdOut] = Field(description="One for each target false-match rate.")
-    histograms: HistogramsOut = Field(description="Both distributions, to draw.")
-    warnings: list[str] = Field(description="What to beware of.")
 
 
 class HealthAnswer(Answer):

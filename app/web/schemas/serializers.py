@@ -1,27 +1,21 @@
-"""Convert the service's results into the API's responses."""
+"""The API's responses that do not have the same fields as the results of the service."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
 from typing import Any
 
 from app.usecases.results import (
     ChoiceNeeded,
     Compared,
     DetectedFace,
-    Enrollment,
-    ModelInfo,
     Photo,
-    PhotoResult,
     Search,
 )
 from app.web.schemas import responses
-from index.types import Erased, Person, StoredPhoto
+from index.types import Person, StoredPhoto
 from model import wording
 from model.bundle import Bundle
-from model.calibration import Calibration
-from model.types import Quality, Rate, Verdict
+from model.types import Verdict
 
 
 def area(face: DetectedFace) -> responses.FacialArea:
@@ -30,18 +24,6 @@ def area(face: DetectedFace) -> responses.FacialArea:
     right_eye, left_eye = ([round(float(v)) for v in point] for point in face.face.landmarks[:2])
     return responses.FacialArea(
         x=left, y=top, w=right - left, h=bottom - top, left_eye=left_eye, right_eye=right_eye
-    )
-
-
-def quality(value: Quality) -> responses.QualityOut:
-    return responses.QualityOut(
-        score=value.score,
-        reasons=[
-            responses.ReasonOut(
-                code=each.code, message=each.message, value=each.value, limit=each.limit
-            )
-            for each in value.reasons
-        ],
     )
 
 
@@ -118,7 +100,7 @@ def searched(result: Search, model: str) -> responses.SearchAnswer:
                     score=each.match.score,
                     distance=1 - each.match.score,
                     margin=each.match.margin,
-                    false_match_chance=_rate(each.false_match_chance),
+                    false_match_chance=each.false_match_chance,
                     known=each.known,
                     photo_id=each.match.photo_id,
                 )
@@ -139,99 +121,9 @@ def searched(result: Search, model: str) -> responses.SearchAnswer:
     )
 
 
-def person(value: Person) -> responses.PersonOut:
-    return responses.PersonOut(**_person(value))
-
-
 def person_with_photos(value: Person, photos: list[StoredPhoto]) -> responses.PersonAnswer:
-    return responses.PersonAnswer(
-        **_person(value),
-        photo_list=[
-            responses.StoredPhotoOut(
-                id=each.id,
-                name=each.source_name,
-                quality=each.quality,
-                created=each.created,
-                note=each.note,
-            )
-            for each in photos
-        ],
-    )
-
-
-def photo_result(value: PhotoResult) -> responses.PhotoResultOut:
-    return responses.PhotoResultOut(
-        name=value.name,
-        status=value.status,
-        message=value.message,
-        photo_id=value.photo_id,
-        quality=quality(value.quality) if value.quality else None,
-        details=value.details,
-    )
-
-
-def enrolled(value: Enrollment) -> responses.EnrollAnswer:
-    return responses.EnrollAnswer(
-        person_id=value.person_id,
-        name=value.name,
-        created=value.created,
-        accepted=value.accepted,
-        photos=[photo_result(each) for each in value.photos],
-    )
-
-
-def erased(value: Erased) -> responses.ErasedAnswer:
-    return responses.ErasedAnswer(
-        person_id=value.person_id,
-        people=value.people,
-        photos=value.photos,
-        thumbnails=value.thumbnails,
-        complete=value.complete,
-    )
-
-
-def model(info: ModelInfo) -> responses.ModelAnswer:
-    return responses.ModelAnswer(
-        model=info.name,
-        model_id=info.model_id,
-        dim=info.dim,
-        engine=info.engine,
-        device=info.device,
-        calibration_id=info.calibration_id,
-        provenance=info.provenance,
-        metrics=info.metrics,
-        versions=info.versions,
-        index=info.index,
-        card=info.card,
-    )
-
-
-def calibration(value: Calibration) -> responses.CalibrationAnswer:
-    return responses.CalibrationAnswer(
-        id=value.id,
-        model_id=value.model_id,
-        protocol=value.protocol,
-        created=value.created,
-        people=value.people,
-        photos=value.photos,
-        genuine_pairs=value.genuine_pairs,
-        impostor_pairs=value.impostor_pairs,
-        d_prime=_estimate(value.summary.d_prime),
-        eer=_estimate(value.summary.eer),
-        thresholds=[
-            responses.ThresholdOut(
-                target_fmr=each.target_fmr,
-                score_threshold=each.threshold,
-                fmr=_rate(each.fmr),
-                fnmr=_rate(each.fnmr),
-                supported=each.supported,
-                extrapolated=each.extrapolated,
-            )
-            for each in value.targets
-        ],
-        histograms=responses.HistogramsOut(**asdict(value.histograms)),
-        warnings=list(value.warnings),
-    )
+    known = responses.PersonOut.model_validate(value)
+    return responses.PersonAnswer(**dict(known), photo_list=photos)
 
 
 def _face(found: DetectedFace) -> dict[str, Any]:
@@ -242,26 +134,9 @@ def _face(found: DetectedFace) -> dict[str, Any]:
         "landmarks": [tuple(map(float, point)) for point in found.face.landmarks.round(1)],
         "confidence": found.face.confidence,
         "certain": found.face.certain,
-        "quality": quality(found.quality),
-        "ignored": responses.IgnoredOut(**asdict(found.ignored)),
+        "quality": found.quality,
+        "ignored": found.ignored,
     }
-
-
-def _rate(value: Rate) -> responses.RateOut:
-    return responses.RateOut(
-        value=_finite(value.value), low=_finite(value.low), high=_finite(value.high),
-        errors=value.errors, trials=value.trials,
-    )  # fmt: skip
-
-
-def _estimate(value: Any) -> responses.EstimateOut:
-    return responses.EstimateOut(
-        value=value.value, low=_finite(value.low), high=_finite(value.high)
-    )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _verdict(verdict: Verdict, headline: str) -> dict[str, Any]:
@@ -274,22 +149,11 @@ def _verdict(verdict: Verdict, headline: str) -> dict[str, Any]:
         "score_threshold": verdict.threshold,
         "reject_below": verdict.reject_below,
         "target_fmr": verdict.target_fmr,
-        "fmr": _rate(verdict.fmr),
-        "fnmr": _rate(verdict.fnmr),
-        "likelihood_ratio": _finite(verdict.likelihood_ratio),
+        "fmr": verdict.fmr,
+        "fnmr": verdict.fnmr,
+        "likelihood_ratio": verdict.likelihood_ratio,
         "posterior": verdict.posterior,
         "supported": verdict.supported,
         "headline": headline,
-        "reasons": list(verdict.reasons),
-    }
-
-
-def _person(value: Person) -> dict[str, Any]:
-    return {
-        "id": value.id,
-        "name": value.name,
-        "consent": value.consent,
-        "photos": value.photos,
-        "created": value.created,
-        "updated": value.updated,
+        "reasons": verdict.reasons,
     }
