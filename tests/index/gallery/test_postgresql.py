@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -145,6 +146,49 @@ def test_a_writer_waits_only_so_long_for_another(
         done.set()
         holder.join()
         assert two.enroll("Ada", faces.photos(0)).photos == 3
+
+
+def test_an_erasure_and_a_batch_that_reads_do_not_wait_for_each_other(
+    two_servers: tuple[Gallery, Gallery], faces: Faces
+) -> None:
+    """A batch reads through other connections too, as the enrollment checks do."""
+    one, two = two_servers
+    person = one.enroll("Ada", faces.photos(0))
+    with ThreadPoolExecutor(1) as pool:
+        with one.batch():
+            assert one.reader.find_by_name("Ada") == [person]
+            erasing = pool.submit(two._db.scrub)
+            # The rewrite of the table now waits, here or at the table.
+            assert eventually(lambda: waiting(one) == 1)
+            started = time.monotonic()
+            assert len(one.changes.vectors_of_people([person.id])) == 3
+            assert time.monotonic() - started < 5
+        assert erasing.result(20)
+
+
+def waiting(gallery: Gallery) -> int:
+    """How many of the database's sessions wait for a lock."""
+    with gallery._db.read(committed=True) as connection:
+        return connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]
+
+
+def test_an_erasure_keeps_nobody_waiting_for_a_long_reader(
+    two_servers: tuple[Gallery, Gallery], faces: Faces
+) -> None:
+    """A dump reads for minutes: what is left is erased later, and searches go on meanwhile."""
+    one, two = two_servers
+    person = one.enroll("Ada", faces.photos(0))
+    with psycopg.connect(one._db._pool.conninfo) as dump, ThreadPoolExecutor(1) as pool:
+        dump.execute("SELECT count(*) FROM secrets")
+        forgetting = pool.submit(two.forget, person.id)
+        assert eventually(lambda: waiting(one) == 1)
+        started = time.monotonic()
+        assert one.changes.head().seq == 6
+        assert len(one.changes.vectors_of([1])) == 0
+        assert time.monotonic() - started < 5
+        assert not forgetting.result(20).complete
+        assert one.enroll("Bob", faces.photos(1)).photos == 3, "the lock was given back"
+    assert one.forget(one.reader.find_by_name("Bob")[0].id).complete
 
 
 @pytest.mark.parametrize(
