@@ -80,8 +80,7 @@ class PostgresDatabase:
             # Each statement after the lock sees the last writer's commit.
             raw.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {LOCK}", prepare=False)
         except BaseException:
-            if not raw.closed:
-                raw.execute("ROLLBACK")
+            # The pool rolls back, or replaces a broken connection.
             self._pool.give_back(raw)
             raise
         return PostgresConnection(raw)

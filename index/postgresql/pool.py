@@ -36,8 +36,13 @@ CONNECT: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
+    # In milliseconds: a statement sent to a host that has vanished is given up.
+    "tcp_user_timeout": 20_000,
 }
 POOL_SECONDS = 5.0
+RECONNECT_SECONDS = 2.0
+"""After so long without a connection the pool gives up, and the next caller tries anew. Its own
+attempts come less and less often: after an hour without the database, minutes apart."""
 
 _HINTS = {
     "08": "start the database or check the address, and try again",
@@ -87,6 +92,7 @@ class Pool:
                 max_size=size,
                 timeout=POOL_SECONDS,
                 max_idle=300,
+                reconnect_timeout=RECONNECT_SECONDS,
                 open=True,
             )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import time
@@ -105,6 +107,67 @@ def test_a_restart_of_the_database_loses_nothing_and_is_survived(
             other.enroll("Bob", faces.photos(1))
         assert eventually(lambda: len(search.index) == 6), "it listens again"
         search.close()
+
+
+def test_a_listener_outlives_any_error_of_its_action(place: Place) -> None:
+    with place.open() as gallery:
+        called: list[int] = []
+
+        def act() -> None:
+            called.append(len(called))
+            if len(called) == 2:
+                raise RuntimeError("a fault of the action")
+
+        listener = gallery.changes.listen(act)
+        assert eventually(lambda: len(called) == 1)
+        gallery.enroll("Ada", Faces().photos(0))
+        assert eventually(lambda: len(called) >= 3), "it connects again and catches up"
+        listener.close()
+
+
+def test_a_database_that_hangs_is_noticed(
+    postgresql: PostgresServer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections are there, and nothing comes back: as when a network is cut."""
+    monkeypatch.setattr("index.postgresql.listener.QUIET_SECONDS", 1.5)
+    with place.open() as gallery, psycopg.connect(postgresql.url("postgres", "admin")) as admin:
+        listener = gallery.changes.listen(lambda: None)
+        time.sleep(3)
+        assert listener.deaf_seconds == 0
+        found = admin.execute("SELECT pid FROM pg_stat_activity WHERE usename = 'faces'").fetchall()
+        for (pid,) in found:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert eventually(lambda: listener.deaf_seconds > 2)
+        finally:
+            for (pid,) in found:
+                os.kill(pid, signal.SIGCONT)
+        assert eventually(lambda: listener.deaf_seconds == 0)
+        listener.close()
+
+
+def test_a_long_outage_of_the_database_delays_nothing_after_it(
+    postgresql: PostgresServer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool's own attempts come less and less often."""
+    monkeypatch.setattr("index.postgresql.pool.RECONNECT_SECONDS", 0.5)
+    with place.open() as gallery:
+        postgresql.stop("immediate")
+        end = time.monotonic() + 8
+        while time.monotonic() < end:
+            with pytest.raises(GalleryUnavailable):
+                gallery.reader.count()
+        postgresql.start()
+        started = time.monotonic()
+
+        def answers() -> bool:
+            try:
+                return gallery.reader.count() == 0
+            except GalleryUnavailable:
+                return False
+
+        assert eventually(answers, 30)
+        assert time.monotonic() - started < 3
 
 
 def test_a_commit_waits_for_the_disk_whatever_the_roles_default(
