@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "1h",
+    # A writer that hangs must not keep all the others out.
+    "idle_in_transaction_session_timeout": "2min",
     # A server that vanished without closing its connection must not hold a lock for long.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",

@@ -254,6 +254,26 @@ def test_an_erasure_keeps_nobody_waiting_for_a_long_reader(
     assert one.forget(one.reader.find_by_name("Bob")[0].id).complete
 
 
+def test_a_writer_that_hangs_does_not_keep_the_others_out(
+    place: Place, tmp_path: Path, faces: Faces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loses its transaction, and what it had not been told is stored is not."""
+    from index.postgresql.pool import SESSION
+
+    assert SESSION["idle_in_transaction_session_timeout"] == "2min"
+    monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "500ms")
+    with place.open() as one, Place(tmp_path / "two", place.url).open() as two:
+
+        def hang() -> None:
+            with one.batch():
+                one.enroll("Ada", faces.photos(0))
+                assert two.enroll("Bob", faces.photos(1)).photos == 3
+
+        with pytest.raises(GalleryUnavailable):
+            hang()
+        assert [person.name for person in one.reader.people()] == ["Bob"]
+
+
 @pytest.mark.parametrize(
     ("change", "state"),
     [
