@@ -12,7 +12,7 @@ from app.settings import Settings
 from index.gallery.connect import connect_shared
 
 if TYPE_CHECKING:
-    from index.postgresql.shared_state import SharedState
+    from index.postgresql.shared_state import SharedDocument, SharedState
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Stores:
     def open(cls, settings: Settings) -> Stores:
         """Open the files in the data folder, or the PostgreSQL database of the gallery.
 
-        If the database has no keys or calibration yet, this server's files are copied to it.
+        If the database has never had keys or a calibration, this server's files are copied to it.
 
         Raises:
             GalleryUnavailable: The database is not available.
@@ -47,22 +47,16 @@ class Stores:
                 FileLines(settings.audit_file) if settings.audit else None,
             )
         shared = connect_shared(settings.gallery)
-        stores = cls(
-            shared.document("keys"),
-            shared.document("calibration"),
-            shared if settings.audit else None,
-            shared,
-        )
-        _bring(settings.keys_file, stores.keys)
-        _bring(settings.active_calibration, stores.calibration)
-        return stores
+        keys, calibration = shared.document("keys"), shared.document("calibration")
+        _bring(settings.keys_file, keys)
+        _bring(settings.active_calibration, calibration)
+        return cls(keys, calibration, shared if settings.audit else None, shared)
 
     def close(self) -> None:
         if self.shared is not None:
             self.shared.close()
 
 
-def _bring(file: Path, document: Document) -> None:
-    if file.exists() and document.stamp() is None:
-        content = file.read_bytes()
-        document.change(lambda stored: content if stored is None else stored)
+def _bring(file: Path, document: SharedDocument) -> None:
+    if file.exists():
+        document.begin(file.read_bytes())

@@ -12,15 +12,13 @@ from psycopg.conninfo import conninfo_to_dict
 from index.gallery.database import Writer
 from index.gallery.schema.postgresql import CHANGES, LOCK, migrate
 from index.postgresql.connection import PostgresConnection
+from index.postgresql.dead_rows import remove_dead_rows
 from index.postgresql.listener import ChangeListener
 from index.postgresql.pool import Pool
-from model.errors import GalleryUnavailable
 
 log = logging.getLogger(__name__)
 
 POOL = 12
-VACUUM_FULL_BYTES = 256 << 20
-"""Size in bytes up to which an erasure rewrites the whole table of secrets."""
 
 
 class PostgresDatabase:
@@ -68,8 +66,7 @@ class PostgresDatabase:
             # Each statement after the lock sees the last writer's commit.
             raw.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {LOCK}", prepare=False)
         except BaseException:
-            if not raw.closed:
-                raw.execute("ROLLBACK")
+            # The pool rolls back, or replaces a broken connection.
             self._pool.give_back(raw)
             raise
         return PostgresConnection(raw)
@@ -80,15 +77,7 @@ class PostgresDatabase:
         Returns:
             False if the role lacks the permission or a long transaction still needs the rows.
         """
-        try:
-            with self._pool.connection() as raw:
-                ((size,),) = raw.execute("SELECT pg_total_relation_size('secrets')").fetchall()
-                raw.execute(
-                    "VACUUM (FULL) secrets" if size < VACUUM_FULL_BYTES else "VACUUM secrets"
-                )
-        except GalleryUnavailable:
-            return False
-        return True
+        return remove_dead_rows(self._pool, "secrets")
 
     def listen(self, action: Callable[[], object]) -> ChangeListener:
         return ChangeListener(self._pool.conninfo, CHANGES, action)

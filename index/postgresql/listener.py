@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import psycopg
 
-from model.errors import GalleryUnavailable
-
 log = logging.getLogger(__name__)
 
 LISTEN_SECONDS = 0.5
-"""Seconds between checks whether the thread should stop."""
+"""Seconds between checks whether the database answers and whether the thread should stop."""
+QUIET_SECONDS = 3.0
+"""Longest time between two answers of the database that is not counted as deafness."""
 RETRY_SECONDS = 1.0
 
 
@@ -34,16 +34,16 @@ class ChangeListener:
         self._conninfo = conninfo
         self._channel = channel
         self._action = action
-        self._lost: float | None = time.monotonic()
+        self._answered = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{channel}-listener", daemon=True)
         self._thread.start()
 
     @property
     def deaf_seconds(self) -> float:
-        """Seconds since the connection was lost; 0 while connected."""
-        lost = self._lost
-        return 0.0 if lost is None else time.monotonic() - lost
+        """Seconds since the database last answered; 0 up to `QUIET_SECONDS`."""
+        quiet = time.monotonic() - self._answered
+        return quiet if quiet > QUIET_SECONDS else 0.0
 
     def close(self) -> None:
         self._stop.set()
@@ -53,8 +53,8 @@ class ChangeListener:
         while not self._stop.is_set():
             try:
                 self._listen()
-            except (psycopg.Error, GalleryUnavailable) as error:
-                self._lost = self._lost or time.monotonic()
+            except Exception as error:
+                # Whatever it is, a thread that ended would never hear of a revoked key.
                 log.warning("announcements of changes are not heard: %s; trying again", error)
                 self._stop.wait(RETRY_SECONDS)
 
@@ -63,8 +63,11 @@ class ChangeListener:
             connection.execute(f"LISTEN {self._channel}")
             schema = connection.execute("SELECT current_schema()").fetchall()[0][0]
             self._action()
-            self._lost = None
             while not self._stop.is_set():
+                self._answered = time.monotonic()
                 heard = list(connection.notifies(timeout=LISTEN_SECONDS, stop_after=1))
                 if any(each.payload == schema for each in heard):
                     self._action()
+                else:
+                    # A connection can be dead without a sign: ask.
+                    connection.execute("SELECT")

@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "1h",
+    # A writer that hangs must not keep all the others out.
+    "idle_in_transaction_session_timeout": "2min",
     # A server that vanished without closing its connection must not hold a lock for long.
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
@@ -36,8 +37,13 @@ CONNECT: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
+    # In milliseconds: a statement sent to a host that has vanished is given up.
+    "tcp_user_timeout": 20_000,
 }
 POOL_SECONDS = 5.0
+RECONNECT_SECONDS = 2.0
+"""After so long without a connection the pool gives up, and the next caller tries anew. Its own
+attempts come less and less often: after an hour without the database, minutes apart."""
 
 _HINTS = {
     "08": "start the database or check the address, and try again",
@@ -87,6 +93,7 @@ class Pool:
                 max_size=size,
                 timeout=POOL_SECONDS,
                 max_idle=300,
+                reconnect_timeout=RECONNECT_SECONDS,
                 open=True,
             )
 

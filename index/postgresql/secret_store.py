@@ -13,7 +13,9 @@ from collections.abc import Sequence
 import psycopg
 
 from index.gallery.schema.postgresql import LOCK
+from index.postgresql.dead_rows import remove_dead_rows
 from index.postgresql.pool import Pool
+from model.errors import GalleryUnavailable
 
 HANDLE_BYTES = 16
 
@@ -54,12 +56,17 @@ class SecretStore:
         return [found.get(handle) for handle in handles]
 
     def drop(self, handles: Sequence[bytes]) -> None:
-        """Deletes secrets permanently, including old versions of their rows."""
+        """Deletes secrets permanently, including old versions of their rows.
+
+        Raises:
+            GalleryUnavailable: If old versions are still in use; call it again later.
+        """
         with self._pool.connection() as connection:
             connection.execute(
                 "DELETE FROM gallery_secrets WHERE handle = ANY(%b::bytea[])", (list(handles),)
             )
-            connection.execute("VACUUM gallery_secrets")
+        if not remove_dead_rows(self._pool, "gallery_secrets"):
+            raise GalleryUnavailable("Erased secrets are still in use by another transaction.")
 
     def close(self) -> None:
         self._pool.close()

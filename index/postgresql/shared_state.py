@@ -80,6 +80,14 @@ class SharedState:
                 )
         self._load()
 
+    def begin(self, name: str, content: bytes) -> None:
+        """Stores a document that no server has had yet; one that was removed stays removed."""
+        with self._pool.connection() as connection:
+            connection.execute(
+                "INSERT INTO documents VALUES (%s, 1, %s) ON CONFLICT DO NOTHING", (name, content)
+            )
+        self._load()
+
     def append(self, make: Callable[[bytes], bytes]) -> None:
         """Appends a line to the audit log; ``make`` gets the previous line, or ``b""``."""
         with self._pool.connection() as connection, connection.transaction():
@@ -153,3 +161,7 @@ class SharedDocument:
     def change(self, edit: Callable[[bytes | None], bytes | None]) -> None:
         """Replaces the content by ``edit(content)``; None removes it."""
         self._state.change(self.name, edit)
+
+    def begin(self, content: bytes) -> None:
+        """Sets the content of a document that has never had any."""
+        self._state.begin(self.name, content)

@@ -83,6 +83,21 @@ def test_an_activated_calibration_is_used_by_all_and_after_a_restart(
     assert eventually(lambda: one.calibration().id == own, 1)
 
 
+def test_a_calibration_that_was_put_back_does_not_return_with_a_server_that_brought_it(
+    shared: Settings,
+) -> None:
+    files = replace(shared, gallery="")
+    alone = FaceService.open(files)
+    own, mine = alone.calibration().id, helpers.made_up_calibration(alone.context.bundle, seed=7)
+    alone.activate(mine)
+    alone.close()
+    for expected in (mine.id, own):
+        server = FaceService.open(shared)
+        assert server.calibration().id == expected
+        server.activate(None)
+        server.close()
+
+
 def test_the_audit_log_is_one_chain(
     servers: tuple[FaceService, FaceService], photos: Photos
 ) -> None:

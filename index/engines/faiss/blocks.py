@@ -43,8 +43,7 @@ def store_view(store: Any) -> np.ndarray:
 def append(store: Any, vectors: np.ndarray) -> None:
     """Adds float16 or float32 vectors to a store."""
     if len(vectors):
-        halves = np.ascontiguousarray(vectors, np.float16)
-        store.add_sa_codes(halves.view(np.uint8))
+        store.add_sa_codes(np.ascontiguousarray(vectors, np.float16).view(np.uint8))
 
 
 class RowMap:
@@ -62,9 +61,8 @@ class RowMap:
 
     def __setitem__(self, ids: np.ndarray, rows: np.ndarray | int) -> None:
         if len(ids) and (top := int(ids.max())) >= len(self._rows):
-            grown = np.full(max(top + 1, 2 * len(self._rows)), -1, np.int64)
-            grown[: len(self._rows)] = self._rows
-            self._rows = grown
+            more = max(top + 1 - len(self._rows), len(self._rows))
+            self._rows = np.pad(self._rows, (0, more), constant_values=-1)
         self._rows[ids] = rows
 
     @property
@@ -191,13 +189,15 @@ class FastBlock:
         return store_view(self.store)[rows]
 
     def remove(self, ids: np.ndarray) -> int:
-        """Marks rows as removed and sets their vectors to zero."""
+        """Marks rows as removed and overwrites their vectors and codes; codes on GPUs stay."""
         rows = self._map[ids]
         rows = np.unique(rows[rows >= 0])
         if len(rows):
             self._map[self._ids[rows]] = -1
             self._ids[rows] = -1
             store_view(self.store)[rows] = 0
+            if self.kind == "rabitq":
+                _overwrite_codes(self.coder, rows)
             self.dead += len(rows)
         return len(rows)
 
@@ -252,6 +252,16 @@ def build_coder(store: Any, kind: GpuKind | str) -> Any:
     for start in range(0, len(vectors), 65_536):
         coder.add(vectors[start : start + 65_536].astype(np.float32))
     return coder
+
+
+def _overwrite_codes(coder: Any, rows: np.ndarray) -> None:
+    faiss = load_faiss()
+    codes = faiss.downcast_index(coder.index)
+    packer = codes.get_CodePacker()
+    blocks = faiss.rev_swig_ptr(codes.codes.data(), codes.codes.size())
+    blocks = blocks.reshape(-1, packer.block_size)
+    for block, place in zip(*divmod(rows, packer.nvec), strict=True):
+        packer.pack_1(np.zeros(packer.code_size, np.uint8), int(place), blocks[block : block + 1])
 
 
 def _to_gpus(coder: Any) -> Any:

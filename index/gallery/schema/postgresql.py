@@ -176,5 +176,10 @@ def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIO
     return found
 
 
-LOCK = "SELECT pg_advisory_xact_lock(1178690405, hashtext(current_schema()))"
+_WRITE_LOCK = "1178690405, hashtext(current_schema())"
+LOCK = f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"
 """Takes the write lock of this schema's gallery, waiting for others; held until the commit."""
+
+HOLD_LOCK = f"SELECT pg_advisory_lock({_WRITE_LOCK})"
+RELEASE_LOCK = f"SELECT pg_advisory_unlock({_WRITE_LOCK})"
+"""The same lock outside a transaction, for VACUUM."""

@@ -63,6 +63,40 @@ def test_no_table_holds_a_forgotten_person(
         assert [t for t in traces("Person Number 7", photos[7]) if t in everything] == []
 
 
+def test_an_erasure_is_not_complete_while_an_older_transaction_sees_the_rows(
+    servers: tuple[PostgresServer, PostgresServer], tmp_path: Path, faces: Faces
+) -> None:
+    """Not even if that transaction has nothing to do with the gallery's tables."""
+    server, place = servers[0], {"url": servers[0].new_gallery(), "model_id": MODEL}
+    with Gallery.open(tmp_path, **place) as gallery:
+        people = [gallery.enroll(f"Person {n}", faces.photos(n)) for n in range(3)]
+        keys = secrets_of(gallery, people[1].id)
+        with psycopg.connect(server.url("postgres", "admin")) as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT 1")
+            assert not gallery.forget(people[1].id).complete
+        assert gallery.forget(people[2].id).complete
+        checkpoint(server)
+        after = held(server.data / "base")
+        assert [secret for secret in keys if secret in after] == []
+
+
+@pytest.mark.parametrize("number", [3, 4], ids=["in the middle", "last"])
+def test_the_store_of_secrets_keeps_no_bytes_of_a_forgotten_person(
+    servers: tuple[PostgresServer, PostgresServer], tmp_path: Path, faces: Faces, number: int
+) -> None:
+    main, store = servers
+    place = {"url": main.new_gallery(), "secrets_url": store.new_gallery(), "model_id": MODEL}
+    with Gallery.open(tmp_path, **place) as gallery:
+        people = [gallery.enroll(f"Person {n}", faces.photos(n)) for n in range(5)]
+        values = gallery._facts.vault.store.get(secrets_of(gallery, people[number].id))
+        checkpoint(store)
+        assert all(value in held(store.data / "base") for value in values)
+        assert gallery.forget(people[number].id).complete
+        checkpoint(store)
+        assert [value for value in values if value in held(store.data / "base")] == []
+
+
 def test_a_backup_does_not_bring_back_who_was_forgotten_since(
     servers: tuple[PostgresServer, PostgresServer], tmp_path: Path, faces: Faces
 ) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,6 +109,67 @@ def test_a_restart_of_the_database_loses_nothing_and_is_survived(
         search.close()
 
 
+def test_a_listener_outlives_any_error_of_its_action(place: Place) -> None:
+    with place.open() as gallery:
+        called: list[int] = []
+
+        def act() -> None:
+            called.append(len(called))
+            if len(called) == 2:
+                raise RuntimeError("a fault of the action")
+
+        listener = gallery.changes.listen(act)
+        assert eventually(lambda: len(called) == 1)
+        gallery.enroll("Ada", Faces().photos(0))
+        assert eventually(lambda: len(called) >= 3), "it connects again and catches up"
+        listener.close()
+
+
+def test_a_database_that_hangs_is_noticed(
+    postgresql: PostgresServer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections are there, and nothing comes back: as when a network is cut."""
+    monkeypatch.setattr("index.postgresql.listener.QUIET_SECONDS", 1.5)
+    with place.open() as gallery, psycopg.connect(postgresql.url("postgres", "admin")) as admin:
+        listener = gallery.changes.listen(lambda: None)
+        time.sleep(3)
+        assert listener.deaf_seconds == 0
+        found = admin.execute("SELECT pid FROM pg_stat_activity WHERE usename = 'faces'").fetchall()
+        for (pid,) in found:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert eventually(lambda: listener.deaf_seconds > 2)
+        finally:
+            for (pid,) in found:
+                os.kill(pid, signal.SIGCONT)
+        assert eventually(lambda: listener.deaf_seconds == 0)
+        listener.close()
+
+
+def test_a_long_outage_of_the_database_delays_nothing_after_it(
+    postgresql: PostgresServer, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool's own attempts come less and less often."""
+    monkeypatch.setattr("index.postgresql.pool.RECONNECT_SECONDS", 0.5)
+    with place.open() as gallery:
+        postgresql.stop("immediate")
+        end = time.monotonic() + 8
+        while time.monotonic() < end:
+            with pytest.raises(GalleryUnavailable):
+                gallery.reader.count()
+        postgresql.start()
+        started = time.monotonic()
+
+        def answers() -> bool:
+            try:
+                return gallery.reader.count() == 0
+            except GalleryUnavailable:
+                return False
+
+        assert eventually(answers, 30)
+        assert time.monotonic() - started < 3
+
+
 def test_a_commit_waits_for_the_disk_whatever_the_roles_default(
     postgresql: PostgresServer, place: Place
 ) -> None:
@@ -145,6 +209,69 @@ def test_a_writer_waits_only_so_long_for_another(
         done.set()
         holder.join()
         assert two.enroll("Ada", faces.photos(0)).photos == 3
+
+
+def test_an_erasure_and_a_batch_that_reads_do_not_wait_for_each_other(
+    two_servers: tuple[Gallery, Gallery], faces: Faces
+) -> None:
+    """A batch reads through other connections too, as the enrollment checks do."""
+    one, two = two_servers
+    person = one.enroll("Ada", faces.photos(0))
+    with ThreadPoolExecutor(1) as pool:
+        with one.batch():
+            assert one.reader.find_by_name("Ada") == [person]
+            erasing = pool.submit(two._db.scrub)
+            # The rewrite of the table now waits, here or at the table.
+            assert eventually(lambda: waiting(one) == 1)
+            started = time.monotonic()
+            assert len(one.changes.vectors_of_people([person.id])) == 3
+            assert time.monotonic() - started < 5
+        assert erasing.result(20)
+
+
+def waiting(gallery: Gallery) -> int:
+    """How many of the database's sessions wait for a lock."""
+    with gallery._db.read(committed=True) as connection:
+        return connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()[0]
+
+
+def test_an_erasure_keeps_nobody_waiting_for_a_long_reader(
+    two_servers: tuple[Gallery, Gallery], faces: Faces
+) -> None:
+    """A dump reads for minutes: what is left is erased later, and searches go on meanwhile."""
+    one, two = two_servers
+    person = one.enroll("Ada", faces.photos(0))
+    with psycopg.connect(one._db._pool.conninfo) as dump, ThreadPoolExecutor(1) as pool:
+        dump.execute("SELECT count(*) FROM secrets")
+        forgetting = pool.submit(two.forget, person.id)
+        assert eventually(lambda: waiting(one) == 1)
+        started = time.monotonic()
+        assert one.changes.head().seq == 6
+        assert len(one.changes.vectors_of([1])) == 0
+        assert time.monotonic() - started < 5
+        assert not forgetting.result(20).complete
+        assert one.enroll("Bob", faces.photos(1)).photos == 3, "the lock was given back"
+    assert one.forget(one.reader.find_by_name("Bob")[0].id).complete
+
+
+def test_a_writer_that_hangs_does_not_keep_the_others_out(
+    place: Place, tmp_path: Path, faces: Faces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loses its transaction, and what it had not been told is stored is not."""
+    from index.postgresql.pool import SESSION
+
+    assert SESSION["idle_in_transaction_session_timeout"] == "2min"
+    monkeypatch.setitem(SESSION, "idle_in_transaction_session_timeout", "500ms")
+    with place.open() as one, Place(tmp_path / "two", place.url).open() as two:
+
+        def hang() -> None:
+            with one.batch():
+                one.enroll("Ada", faces.photos(0))
+                assert two.enroll("Bob", faces.photos(1)).photos == 3
+
+        with pytest.raises(GalleryUnavailable):
+            hang()
+        assert [person.name for person in one.reader.people()] == ["Bob"]
 
 
 @pytest.mark.parametrize(
