@@ -95,12 +95,6 @@ class ProxyLoss(MetricLoss):
                 f"they must be in 0..{self.classes - 1}"
             )
 
-    def own_proxies(self, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows and columns of the samples whose own proxy is in this process's shard."""
-        column = labels - self.offset
-        rows = torch.nonzero((column >= 0) & (column < len(self.proxies))).flatten()
-        return rows, column[rows]
-
     @torch.no_grad()
     def start_from(self, means: Tensor) -> None:
         super().start_from(means[self.offset : self.offset + len(self.proxies)])

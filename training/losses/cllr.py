@@ -12,11 +12,15 @@ from torch import Tensor
 
 from training.errors import UsageError
 from training.losses.base import ProxyLoss
+from training.losses.streaming import Chunk, ProxyScores, at_length_one
 
 LOWEST = 1.0
 """Smallest slope of the calibration. Random proxies would fit 0, where the gradient vanishes."""
 
 STEPS, ENOUGH = 30, 1e-4
+
+BINS = 1 << 16
+"""Impostor cosines are fitted by their histogram, which moves none by more than 1 / BINS."""
 
 
 class CllrLoss(ProxyLoss):
@@ -33,7 +37,8 @@ class CllrLoss(ProxyLoss):
 
     The fit is a minimum, so by the envelope theorem the gradient may treat :math:`t` and :math:`c`
     as constants: there is no differentiation through the fit. Without the cap on :math:`t`,
-    separable scores would have cost 0 and no gradient.
+    separable scores would have cost 0 and no gradient. The proxies are processed in chunks, once
+    for the value and once for the gradient, so the ``B x C`` matrix is never stored.
 
     Args:
         classes: Number of classes, C.
@@ -61,42 +66,31 @@ class CllrLoss(ProxyLoss):
 
     def compute(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         self.check_labels(labels)
-        if self.group is not None:
-            embeddings = _Shared.apply(embeddings, self.group)
-        cosines = F.normalize(embeddings, dim=1) @ F.normalize(self.proxies, dim=1).T
-        own = self.own_proxies(labels)
-        impostors = len(labels) * (self.classes - 1)
-        weights = self.prior / len(labels), (1 - self.prior) / max(1, impostors)
-        slope, shift = self.fit(cosines.detach(), own, weights)
-        logits = cosines * slope + shift
-        genuine = logits[own]
-        # Sum over all scores, minus the genuine ones: avoids a (B, C) mask.
-        everyone = F.softplus(logits).sum() - F.softplus(genuine).sum()
-        cost = weights[0] * F.softplus(-genuine).sum() + weights[1] * everyone
-        if self.group is not None:
-            cost = _Sum.apply(cost, self.group)
+        scores = ProxyScores(labels, offset=self.offset, group=self.group)
         entropy = -self.prior * math.log(self.prior) - (1 - self.prior) * math.log1p(-self.prior)
-        return cost / entropy
+        return _Cost.apply(embeddings, self.proxies, scores, self) / entropy
 
-    @torch.no_grad()
-    def fit(
-        self, cosines: Tensor, own: tuple[Tensor, Tensor], weights: tuple[float, float]
-    ) -> tuple[float, float]:
+    def fit(self, scores: Tensor, targets: Tensor, weights: Tensor) -> tuple[float, float]:
         """Minimise the cost by Newton's method.
 
         Args:
-            cosines: ``(B, C)``, or this process's columns.
-            own: Rows and columns of the genuine scores.
-            weights: Weights of a genuine and of an impostor score.
+            scores: Cosines, float64 ``(N,)``.
+            targets: 1 for a genuine cosine, 0 for an impostor one.
+            weights: Weight of each in the cost.
 
         Returns:
             Slope, and shift including the log odds of the prior.
         """
-        log_odds = math.log(self.prior / (1 - self.prior))
-        slope, shift = self.cap, log_odds - self.cap * float(self._mean(cosines, own))
-        squares = cosines.square()
+        middle = sum(
+            float(weights @ (side * scores)) / max(float(weights @ side), 1e-12)
+            for side in (targets, 1 - targets)
+        )
+        slope, shift = self.cap, math.log(self.prior / (1 - self.prior)) - self.cap * middle / 2
         for _ in range(STEPS):
-            gradient, hessian = self._derivatives(cosines, squares, own, weights, slope, shift)
+            chance = torch.sigmoid(scores * slope + shift)
+            error, curve = weights * (chance - targets), weights * chance * (1 - chance)
+            gradient = float(error @ scores), float(error.sum())
+            hessian = float(curve @ scores**2), float(curve @ scores), float(curve.sum())
             free = not (
                 (slope >= self.cap and gradient[0] < 0) or (slope <= LOWEST and gradient[0] > 0)
             )
@@ -110,45 +104,17 @@ class CllrLoss(ProxyLoss):
                 break
         return slope, shift
 
-    def _mean(self, cosines: Tensor, own: tuple[Tensor, Tensor]) -> Tensor:
-        """Midpoint of the mean genuine and mean impostor cosine, as the initial guess."""
-        sums = torch.stack([cosines[own].sum().double(), cosines.sum().double()])
-        if self.group is not None:
-            dist.all_reduce(sums, group=self.group)
-        rows = len(cosines)
-        impostor = (sums[1] - sums[0]) / max(1, rows * (self.classes - 1))
-        return (sums[0] / rows + impostor) / 2
 
-    def _derivatives(
-        self, cosines: Tensor, squares: Tensor, own: tuple[Tensor, Tensor],
-        weights: tuple[float, float], slope: float, shift: float,
-    ) -> tuple[list[float], list[float]]:  # fmt: skip
-        """Gradient (slope, shift) and Hessian (slope², slope·shift, shift²) of the cost."""
-        chance = torch.sigmoid(cosines * slope + shift)
-        curve = chance * (1 - chance)
-        mine, score = chance[own], cosines[own]
-        bend = curve[own]
-        flat = cosines.flatten()
-        impostor = torch.stack([
-            torch.dot(chance.flatten(), flat) - torch.dot(mine, score),
-            chance.sum() - mine.sum(),
-            torch.dot(curve.flatten(), squares.flatten()) - torch.dot(bend, score.square()),
-            torch.dot(curve.flatten(), flat) - torch.dot(bend, score),
-            curve.sum() - bend.sum(),
-        ])  # fmt: skip
-        genuine = torch.stack([
-            torch.dot(mine - 1, score), (mine - 1).sum(),
-            torch.dot(bend, score.square()), torch.dot(bend, score), bend.sum(),
-        ])  # fmt: skip
-        sums = weights[0] * genuine.double() + weights[1] * impostor.double()
-        if self.group is not None:
-            dist.all_reduce(sums, group=self.group)
-        values = sums.tolist()
-        return values[:2], values[2:]
+def _newton(
+    gradient: tuple[float, float], hessian: tuple[float, float, float], free: bool
+) -> tuple[float, float]:
+    """Newton step of slope and shift, or of the shift alone if the slope is at its bound.
 
-
-def _newton(gradient: list[float], hessian: list[float], free: bool) -> tuple[float, float]:
-    """Newton step of slope and shift, or of the shift alone if the slope is at its bound."""
+    Args:
+        gradient: By slope and shift.
+        hessian: By slope twice, slope and shift, shift twice.
+        free: Whether the slope may move.
+    """
     a, b, d = hessian
     d = max(d, 1e-12)
     if not free:
@@ -160,30 +126,44 @@ def _newton(gradient: list[float], hessian: list[float], free: bool) -> tuple[fl
     )
 
 
-class _Sum(torch.autograd.Function):
-    """Sum over processes; each process keeps the gradient of its own part."""
+class _Cost(torch.autograd.Function):
+    """The cost in nats. Its gradient is exact for the calibration fitted to the histogram."""
 
     @staticmethod
-    def forward(ctx: Any, part: Tensor, group: Any) -> Tensor:
-        whole = part.clone()
-        dist.all_reduce(whole, group=group)
-        return whole
+    def forward(
+        ctx: Any, embeddings: Tensor, proxies: Tensor, scores: ProxyScores, loss: CllrLoss
+    ) -> Tensor:
+        unit, _ = at_length_one(embeddings)
+        genuine = unit.new_zeros(len(unit))
+        counts = unit.new_zeros(BINS)
+        for chunk in scores.chunks(unit, proxies):
+            genuine[chunk.own[0]] = chunk.cosines[chunk.own]
+            impostors = chunk.cosines.clamp_(-1, 1)
+            impostors[chunk.own] = 2  # outside the histogram
+            counts += torch.histc(impostors, BINS, -1, 1)
+        if scores.group is not None:
+            dist.all_reduce(genuine, group=scores.group)
+            dist.all_reduce(counts, group=scores.group)
+        counts = counts.double().cpu()
+        filled = counts.nonzero().flatten()
+        points = torch.cat([genuine.double().cpu(), (filled + 0.5) * (2 / BINS) - 1])
+        targets = (torch.arange(len(points)) < len(unit)).double()
+        ctx.of_genuine = loss.prior / len(unit)
+        ctx.of_impostor = (1 - loss.prior) / max(1.0, float(counts.sum()))
+        weights = ctx.of_genuine * targets
+        weights[len(unit) :] = ctx.of_impostor * counts[filled]
+        ctx.slope, ctx.shift = loss.fit(points, targets, weights)
+        ctx.save_for_backward(embeddings, proxies)
+        ctx.scores = scores
+        logits = points * ctx.slope + ctx.shift
+        return (weights @ F.softplus(logits * (1 - 2 * targets))).float().to(unit.device)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient, None
+    def backward(ctx: Any, d_cost: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        def derivative(chunk: Chunk) -> Tensor:
+            chance = chunk.cosines.mul_(ctx.slope).add_(ctx.shift).sigmoid_()
+            genuine = (chance[chunk.own] - 1) * ctx.of_genuine
+            chance.mul_(ctx.of_impostor)[chunk.own] = genuine
+            return chance.mul_(ctx.slope * d_cost)
 
-
-class _Shared(torch.autograd.Function):
-    """The same tensor in all processes; its gradient is the sum over them."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, group: Any) -> Tensor:
-        ctx.group = group
-        return tensor
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        whole = gradient.clone()
-        dist.all_reduce(whole, group=ctx.group)
-        return whole, None
+        return *ctx.scores.gradients(*ctx.saved_tensors, derivative), None, None

@@ -12,13 +12,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor
 
-CHUNK_ELEMENTS = 1 << 22
-"""Upper bound of ``chunk x (B + D)``, the floats stored per chunk: 16 MB in float32."""
-
-TINY = 1e-12
+from training.losses.streaming import Chunk, ProxyScores, at_length_one
 
 
 @dataclass(frozen=True)
@@ -84,13 +80,7 @@ class Moments:
 
 
 def proxy_moments(
-    embeddings: Tensor,
-    proxies: Tensor,
-    labels: Tensor,
-    *,
-    chunk: int | None = None,
-    offset: int = 0,
-    group: Any = None,
+    embeddings: Tensor, proxies: Tensor, scores: ProxyScores
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Genuine cosine similarities, and mean and variance of the impostor ones.
 
@@ -100,88 +90,47 @@ def proxy_moments(
     Args:
         embeddings: ``(B, D)``, of any nonzero length.
         proxies: ``(C, D)``, or this process's rows.
-        labels: int64 ``(B,)``, the row of each sample's own proxy over all processes; the caller
-            checks that it exists.
-        chunk: Proxies per step; chosen from ``B`` and ``D`` if None.
-        offset: Index of this process's first proxy, if they are sharded.
-        group: Process group the proxies are sharded over. Every process must pass the same
-            embeddings and labels, and gets the full gradient of the embeddings.
+        scores: Labels, chunks and shards.
 
     Returns:
         ``(B,)``, scalar, scalar, in float32. Mean and variance are 0 without impostors.
     """
-    return _ProxyMoments.apply(embeddings, proxies, labels, chunk, offset, group)
+    return _ProxyMoments.apply(embeddings, proxies, scores)
 
 
 class _ProxyMoments(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        embeddings: Tensor,
-        proxies: Tensor,
-        labels: Tensor,
-        chunk: int | None,
-        offset: int,
-        group: Any,
+        ctx: Any, embeddings: Tensor, proxies: Tensor, scores: ProxyScores
     ) -> tuple[Tensor, Tensor, Tensor]:
-        unit = F.normalize(embeddings.float(), dim=1, eps=TINY)
-        size = chunk or max(1, CHUNK_ELEMENTS // sum(unit.shape))
+        unit, _ = at_length_one(embeddings)
         impostor = Moments.empty()
         genuine = unit.new_zeros(len(unit))
-        for start in range(0, len(proxies), size):
-            part = F.normalize(proxies[start : start + size].float(), dim=1, eps=TINY)
-            similarity = unit @ part.T
-            own = _own(labels, offset + start, len(part), 0 if group else len(proxies))
-            genuine[own[0]] = similarity[own]
-            chunk_moments = Moments.of(similarity, own)
-            impostor = chunk_moments if start == 0 else impostor.merge(chunk_moments)
-        if group is not None:
-            impostor = _merge_over(impostor, group)
-            dist.all_reduce(genuine, group=group)
-        ctx.save_for_backward(embeddings, proxies, labels, impostor.mean, impostor.count)
-        ctx.size, ctx.offset, ctx.group = size, offset, group
+        for chunk in scores.chunks(unit, proxies):
+            genuine[chunk.own[0]] = chunk.cosines[chunk.own]
+            moments = Moments.of(chunk.cosines, chunk.own)
+            impostor = moments if chunk.rows.start == 0 else impostor.merge(moments)
+        if scores.group is not None:
+            impostor = _merge_over(impostor, scores.group)
+            dist.all_reduce(genuine, group=scores.group)
+        ctx.save_for_backward(embeddings, proxies, impostor.mean, impostor.count)
+        ctx.scores = scores
         return genuine, impostor.mean.float(), impostor.variance.float()
 
     @staticmethod
     def backward(
         ctx: Any, d_genuine: Tensor, d_mean: Tensor, d_variance: Tensor
-    ) -> tuple[Tensor, Tensor, None, None, None, None]:
-        embeddings, proxies, labels, mean, count = ctx.saved_tensors
-        length = embeddings.float().norm(dim=1, keepdim=True).clamp(min=TINY)
-        unit = embeddings.float() / length
+    ) -> tuple[Tensor, Tensor, None]:
+        embeddings, proxies, mean, count = ctx.saved_tensors
         pairs = count.clamp(min=1).float()
         slope, level = 2 * d_variance / pairs, d_mean / pairs
-        d_unit = torch.zeros_like(unit)
-        d_proxies = torch.empty_like(proxies)
-        for start in range(0, len(proxies), ctx.size):
-            part = proxies[start : start + ctx.size].float()
-            norm = part.norm(dim=1, keepdim=True).clamp(min=TINY)
-            part = part / norm
-            weights = unit @ part.T
-            own = _own(labels, ctx.offset + start, len(part), 0 if ctx.group else len(proxies))
-            weights.sub_(mean).mul_(slope).add_(level)
-            weights[own] = d_genuine[own[0]]
-            d_unit.addmm_(weights, part)
-            d_part = weights.T @ unit
-            d_part -= part * (d_part * part).sum(1, keepdim=True)
-            d_proxies[start : start + ctx.size] = d_part.div_(norm)
-        if ctx.group is not None:
-            dist.all_reduce(d_unit, group=ctx.group)
-        d_unit -= unit * (d_unit * unit).sum(1, keepdim=True)
-        return (d_unit / length).to(embeddings.dtype), d_proxies, None, None, None, None
 
+        def derivative(chunk: Chunk) -> Tensor:
+            weights = chunk.cosines.sub_(mean).mul_(slope).add_(level)
+            weights[chunk.own] = d_genuine[chunk.own[0]]
+            return weights
 
-def _own(labels: Tensor, start: int, size: int, whole: int) -> tuple[Tensor, Tensor]:
-    """Rows of the samples whose own proxy is in the chunk, and its columns there.
-
-    ``whole`` is the number of all proxies, or 0 if they are sharded. If one chunk holds them all,
-    no search is needed.
-    """
-    if start == 0 and size == whole:
-        return torch.arange(len(labels), device=labels.device), labels
-    column = labels - start
-    rows = torch.nonzero((column >= 0) & (column < size)).flatten()
-    return rows, column[rows]
+        return *ctx.scores.gradients(embeddings, proxies, derivative), None
 
 
 def _merge_over(own: Moments, group: Any) -> Moments:

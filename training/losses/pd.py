@@ -9,6 +9,7 @@ from torch import Tensor
 from training.errors import UsageError
 from training.losses.base import ProxyLoss, inverse_margin, minus_log
 from training.losses.moments import proxy_moments
+from training.losses.streaming import ProxyScores
 
 EPSILON = 1e-6
 FLOOR = 1e-2
@@ -83,7 +84,6 @@ class PDLoss(ProxyLoss):
 
     def statistics(self, embeddings: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Margin of the means and sum of the variances, of cosines; computed in chunks."""
-        genuine, mean, impostor = proxy_moments(
-            embeddings, self.proxies, labels, offset=self.offset, group=self.group
-        )
+        scores = ProxyScores(labels, offset=self.offset, group=self.group)
+        genuine, mean, impostor = proxy_moments(embeddings, self.proxies, scores)
         return genuine.mean() - mean, genuine.var(correction=0) + impostor

@@ -1,11 +1,6 @@
-"""Streamed statistics against the direct formula, one process and two."""
+"""Streamed statistics against the direct formula."""
 
 from __future__ import annotations
-
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.paths import ROOT
 from tests.training.losses.direct_pd import DirectPDLoss
-from training.losses import moments
 from training.losses.moments import Moments, proxy_moments
 from training.losses.pd import PDLoss
+from training.losses.streaming import ProxyScores
 
 
 @given(
@@ -71,8 +65,8 @@ def test_streamed_form_equals_direct_form(
         scale = max(1.0, theirs.abs().max().item())
         torch.testing.assert_close(ours / scale, theirs / scale, rtol=1e-5, atol=1e-5)
     if chunk is not None:
-        whole = proxy_moments(z, streamed.proxies, labels)
-        pieces = proxy_moments(z, streamed.proxies, labels, chunk=chunk)
+        whole = proxy_moments(z, streamed.proxies, ProxyScores(labels))
+        pieces = proxy_moments(z, streamed.proxies, ProxyScores(labels, chunk))
         for one, many in zip(whole, pieces, strict=True):
             torch.testing.assert_close(many, one, rtol=1e-5, atol=1e-7)
 
@@ -85,7 +79,7 @@ def test_gradient_by_finite_differences_in_double() -> None:
     weights = torch.randn(7)
 
     def value(z: torch.Tensor, proxies: torch.Tensor) -> torch.Tensor:
-        genuine, mean, variance = proxy_moments(z, proxies, labels, chunk=4)
+        genuine, mean, variance = proxy_moments(z, proxies, ProxyScores(labels, chunk=4))
         return genuine @ weights[:5].to(genuine) + weights[5] * mean + weights[6] * variance
 
     for index, tensor in enumerate((z, proxies)):
@@ -100,62 +94,3 @@ def test_gradient_by_finite_differences_in_double() -> None:
             below = value(z, proxies).item()
             tensor[at] = kept
             assert grad[at].item() == pytest.approx((above - below) / (2 * step), abs=2e-4), index
-
-
-@pytest.mark.parametrize("label", [-1, 5])
-@pytest.mark.parametrize("chunk_elements", [1, 1 << 22])
-def test_label_without_a_proxy_is_an_error_however_many_chunks(
-    label: int, chunk_elements: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(moments, "CHUNK_ELEMENTS", chunk_elements)
-    loss = PDLoss(5, 4)
-    with pytest.raises(ValueError, match=r"they must be in 0\.\.4"):
-        loss(torch.randn(2, 4), torch.tensor([0, label]))
-
-
-SHARDED = """
-import os
-import sys, torch, torch.distributed as dist
-from training.losses.pd import PDLoss
-rank, world, store, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
-torch.manual_seed(0)
-proxies, z = torch.randn(11, 16), torch.randn(9, 16, requires_grad=True)
-labels = torch.tensor([0, 3, 3, 10, 5, 5, 7, 1, 9])
-z.data += proxies[labels]
-loss = PDLoss(11, 16, shard=(rank, world, dist.group.WORLD))
-rows = slice(loss.offset, loss.offset + len(loss.proxies))
-loss.proxies.data.copy_(proxies[rows])
-value = loss(z, labels)
-value.backward()
-torch.save({"value": value.detach(), "z": z.grad, "p": loss.proxies.grad}, f"{out}/{rank}.pt")
-dist.barrier()
-dist.destroy_process_group()
-# gloo's threads now and then abort a process that is already done, while the interpreter ends.
-os._exit(0)
-"""
-
-
-def test_proxies_sharded_over_two_processes_equal_one(tmp_path: Path) -> None:
-    root = ROOT
-    for world in (1, 2):
-        folder = tmp_path / str(world)
-        folder.mkdir()
-        command = [sys.executable, "-c", SHARDED]
-        processes = [
-            subprocess.Popen(
-                [*command, str(rank), str(world), str(folder / "store"), str(folder)],
-                cwd=root,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
-            for rank in range(world)
-        ]
-        assert [process.wait(timeout=400) for process in processes] == [0] * world
-    one = torch.load(tmp_path / "1/0.pt", weights_only=True)
-    parts = [torch.load(tmp_path / f"2/{rank}.pt", weights_only=True) for rank in range(2)]
-    torch.testing.assert_close(
-        torch.cat([part["p"] for part in parts]), one["p"], rtol=1e-5, atol=1e-6
-    )
-    for part in parts:
-        torch.testing.assert_close(part["value"], one["value"], rtol=1e-6, atol=1e-6)
-        torch.testing.assert_close(part["z"], one["z"], rtol=1e-5, atol=1e-6)
