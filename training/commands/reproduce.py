@@ -9,7 +9,9 @@ from typing import Any
 
 from training.commands.compare import statistics, write_table
 from training.commands.fit import add_recipe_arguments, recipe_of
+from training.distill import operating_point
 from training.errors import UsageError, positive
+from training.learn.initial_weights import is_bundle
 from training.learn.recipe import Recipe
 from training.learn.task import Task, add_task_arguments, make_task
 from training.learn.trials import run_one
@@ -26,11 +28,13 @@ class Variant:
         loss: Name of the loss.
         recipe: Training settings that differ from the command line's.
         settings: Further arguments of :func:`training.learn.trials.run_one`.
+        longer: Factor on the epochs, for equal steps with larger batches.
     """
 
     loss: str = "pd"
     recipe: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    longer: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         trunk="resnet18",
     ),
     "batch_size": Experiment(
-        "batch size 32 and 64",
+        "batch size 32 and 64, equal steps",
         "CUB val, EMB 512, 500 epochs; a plot: BS 64 slightly higher at the end",
-        {f"BS {size}": Variant(recipe={"batch": size}) for size in (32, 64)},
+        {f"BS {size}": Variant(recipe={"batch": size}, longer=size // 32) for size in (32, 64)},
     ),
     "init_temperature": Experiment(
         "proxy initialisation x temperature",
@@ -96,14 +100,21 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 """The main comparison is ``compare``; the plot of scores is ``fit``, then ``evaluate --run``."""
 
+OURS = "operating_point"
+"""Not of the paper: :mod:`training.distill.operating_point`."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = __doc__
-    parser.add_argument("experiment", nargs="?", help="one of: " + ", ".join(EXPERIMENTS))
+    parser.add_argument("experiment", nargs="?", help="one of: " + ", ".join((*EXPERIMENTS, OURS)))
     add_task_arguments(parser, dataset="cub")
     add_recipe_arguments(parser)
     parser.add_argument("--seeds", type=positive, default=1, help="how many, from --seed on")
     parser.add_argument("--out", type=Path, help="default: runs/reproduce/DATASET")
+    parser.add_argument("--faces", type=Path, nargs="+", default=[],
+                        help=f"prepared stores to learn from, for {OURS}")  # fmt: skip
+    parser.add_argument("--further-faces", type=Path, nargs="+", default=[],
+                        help="stores of which only held-out people are used")  # fmt: skip
     parser.set_defaults(trunk=None)
 
 
@@ -112,9 +123,19 @@ def run(args: argparse.Namespace) -> int:
         for name, experiment in EXPERIMENTS.items():
             print(f"{name:18} {experiment.about}\n{'':18} paper: {experiment.setting}")
         return 0
+    if args.experiment == OURS:
+        if not (args.faces and args.epochs and is_bundle(args.init)):
+            raise UsageError(f"{OURS} needs --faces, --epochs, and a bundle as --init.")
+        out = args.out or Path("runs", OURS)
+        operating_point.run(
+            args.faces, args.further_faces, args.init, out, args.cache,
+            seeds=args.seeds, epochs=args.epochs,
+        )  # fmt: skip
+        return 0
     if args.experiment not in EXPERIMENTS:
         raise UsageError(
-            f"There is no experiment {args.experiment!r}. There are: {', '.join(EXPERIMENTS)}."
+            f"There is no experiment {args.experiment!r}. "
+            f"There are: {', '.join((*EXPERIMENTS, OURS))}."
         )
     experiment = EXPERIMENTS[args.experiment]
     args.trunk = args.trunk or experiment.trunk
@@ -134,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
 def _runs(
     task: Task, variant: Variant, base: Recipe, out: Path, seeds: int
 ) -> list[dict[str, Any]]:
-    recipe = replace(base, **variant.recipe)
+    recipe = replace(base, **variant.recipe, epochs=base.epochs * variant.longer)
     recipe = replace(recipe, batch=min(recipe.batch, len(task.split.train)))
     return [
         run_one(task, variant.loss, replace(recipe, seed=seed), out / str(seed), **variant.settings)

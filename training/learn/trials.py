@@ -63,8 +63,9 @@ def run_one(
             )
         return result
     job = task.job(name, recipe, dim, out, proxy_init=proxy_init, options=options, progress=False)
-    # A trial needs no learning curve, so it is evaluated only at the end.
-    job.evaluate_every = max(1, recipe.epochs // 10) if part == "test" else recipe.epochs
+    # A trial needs no learning curve, and on cached features one takes longer than the training.
+    curve = part == "test" and task.features is None
+    job.evaluate_every = max(1, recipe.epochs // 10) if curve else recipe.epochs
     if task.features is not None:
         job.checkpoint_every = job.total  # Takes a minute: one checkpoint at the end is enough.
     if (out / "last.pt").is_file():

@@ -103,10 +103,10 @@ def evaluate(
         the sample does not support it; with ``against`` also ``difference`` of the same form. The
         intervals of ``R@K`` resample only the people of the queries, not of the gallery.
     """
-    measured = _measure(embeddings, labels, replicates, seed)
+    measured = measure(embeddings, labels, replicates, seed)
     report = {**measured.counts, "metrics": _entries(measured.values, measured.draws)}
     if against is not None:
-        other = _measure(against, labels, replicates, seed)
+        other = measure(against, labels, replicates, seed)
         report["difference"] = _entries(
             {name: _minus(value, other.values[name]) for name, value in measured.values.items()},
             {name: draws - other.draws[name] for name, draws in measured.draws.items()},
@@ -114,7 +114,7 @@ def evaluate(
     return report
 
 
-def _measure(embeddings: np.ndarray, labels: np.ndarray, replicates: int, seed: int) -> Measured:
+def measure(embeddings: np.ndarray, labels: np.ndarray, replicates: int, seed: int) -> Measured:
     labels = np.unique(labels, return_inverse=True)[1]
     retrieved = recall(embeddings, labels)
     collection = Collection.of(embeddings, labels, np.zeros(len(labels), np.int64))
