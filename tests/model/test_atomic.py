@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.atomic import made_whole
+from model.atomic import made_whole
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:

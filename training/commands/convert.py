@@ -10,7 +10,7 @@ from pathlib import Path
 
 from safetensors.torch import save_file
 
-from training.atomic import made_whole
+from model.atomic import made_whole
 from training.inputs.keras_weights import METADATA, read_tfjs, to_torchvision
 from training.inputs.tflite_weights import read_tflite, to_mobilenet_v2
 

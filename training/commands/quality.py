@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from model.atomic import made_whole
 from model.bundle import DEFAULT, Bundle
 from model.embedding.embedder import Embedder
-from training.atomic import made_whole
 from training.datasets import lfw
 from training.datasets import load as load_dataset
 from training.datasets.corrections import corrected

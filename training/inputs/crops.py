@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from tqdm import tqdm
 
+from model.atomic import made_whole
 from model.errors import BadImage, NoFace
 from model.faces.align import align
 from model.faces.detect import Detector, choose
@@ -26,7 +27,6 @@ from model.faces.image import load_image
 from model.faces.quality import measure
 from model.types import CROP_SIZE
 from model.workers import begin_work, processors
-from training.atomic import made_whole
 from training.inputs.photo_kinds import KINDS_VERSION, WHOLE, spoiled
 
 VERSION = 3

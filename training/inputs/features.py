@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from model.atomic import made_whole
 from model.embedding.network import Architecture, EmbeddingNet, fold_batch_norm
 from model.embedding.preprocess import Preprocessing
-from training.atomic import made_whole
 from training.errors import UsageError
 from training.inputs.keras_weights import stride_first, strides_first
 from training.learn.inference import autocast

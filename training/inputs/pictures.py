@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
+from model.atomic import made_whole
 from model.embedding.tensors import resize
 from model.faces.image import load_image
-from training.atomic import made_whole
 from training.datasets.table import Table
 
 

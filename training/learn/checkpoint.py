@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from model.atomic import made_whole
 from model.errors import FaceError
-from training.atomic import made_whole
 
 
 def save(path: Path, state: dict[str, Any]) -> None:

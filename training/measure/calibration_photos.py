@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.atomic import made_whole
 from model.bundle import Bundle
 from model.calibration.calibration import MAX_PHOTOS
 from model.calibration.kinds import Copies
@@ -18,7 +19,6 @@ from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
 from model.faces.quality import judge
 from model.types import Quality
-from training.atomic import made_whole
 from training.datasets import DATASETS, Table, lfw
 from training.datasets import load as load_dataset
 from training.datasets.corrections import corrected
