@@ -41,6 +41,7 @@ from training.measure.collections import (
     held_out_people,
 )
 from training.measure.comparable_runs import read_compared
+from training.measure.int8 import add_int8
 from training.measure.subgroup_errors import by_measure, strangers_by_folder, strangers_by_group
 from training.report import plots
 from training.report.card import Figures, write_card
@@ -88,6 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--name", required=True, help="what people call the model")
     parser.add_argument("--flip", action="store_true", help="average with the mirror image")
+    parser.add_argument(
+        "--int8", action=argparse.BooleanOptionalAction, default=True,
+        help="add an int8 graph for CPUs, if it errs as rarely as fp32 with one calibration",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, help="where the bundle goes")
     parser.add_argument("--cache", type=Path, default=Path("runs/cache"))
 
@@ -124,11 +129,15 @@ def run(args: argparse.Namespace) -> int:
         copies = partial(spoiled_copies, embedder=embedder, cache=args.cache)
         further = [held_out_people(folder, embedder, cache=args.cache) for folder in args.further]
         calibration = calibrate(args.lfw, table, crops, vectors, bundle.model_id, copies, further)
+        int8 = None
+        if args.int8:
+            train = _rows(args.lfw, table, crops, "DevTrain")
+            bundle, int8 = add_int8(bundle, crops.pixels, vectors, table.labels, train)
         rows = _rows(args.lfw, table, crops, "DevTest")
         figures = replace(
             _measure(args, table, rows, crops, vectors, calibration, embedder),
             collections=_collections(args, calibration, embedder, further),
-            compared=compared, compared_alike=alike,
+            compared=compared, compared_alike=alike, int8=int8,
         )  # fmt: skip
         sample = metrics.pair_scores(vectors[rows], table.labels[rows])
         bundle = bundle.with_calibration(calibration).with_card(
@@ -136,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
             metrics=figures.to_dict(),
             pictures={"distributions.png": png(plots.score_histograms({"LFW DevTest": sample}))},
         )
-        _compare(bundle, crops, vectors)
+        _compare(bundle, embedder, crops, vectors)
     bundle = Bundle.load(args.out)
     print(f"{bundle.card}\npublished {args.out}, model {bundle.model_id[:12]}")
     return 0
@@ -243,9 +252,9 @@ def _measure(
     )
 
 
-def _compare(bundle: Bundle, crops: Crops, vectors: np.ndarray) -> None:
+def _compare(bundle: Bundle, embedder: Embedder, crops: Crops, vectors: np.ndarray) -> None:
     """Check that the bundle, read back from disk, gives the vectors that were measured."""
     rows = np.flatnonzero(crops.found)[:8]
-    again = Embedder(Bundle.load(bundle.path)).embed(crops.pixels[rows])
-    if (again * vectors[rows]).sum(1).min() < 0.9999:
+    again = Embedder(Bundle.load(bundle.path), engine=embedder.engine, device=embedder.device)
+    if (again.embed(crops.pixels[rows]) * vectors[rows]).sum(1).min() < 0.9999:
         raise BundleError(f"{bundle.path} gives other vectors than were measured; not published.")

@@ -11,7 +11,9 @@ from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.check import PromiseCheck
 from training.measure.comparable_runs import title
+from training.measure.int8 import Int8Figures
 from training.measure.subgroup_errors import ADULT, GROUP_PHOTOS, SliceRates, Strangers
+from training.report.card_int8 import int8_section
 from training.report.card_photos import collections_section, kinds_section
 from training.report.markdown import counted, percent, rate_in_words, table
 
@@ -38,6 +40,7 @@ class Figures:
         collections: The calibration's thresholds checked on held-out people of other collections.
         compared: ``results.json`` of the ``fit`` runs this model was chosen from; may be empty.
         compared_alike: True if these runs record that only loss and seed differ.
+        int8: The int8 graph against fp32; None for a bundle without one.
     """
 
     unseen: Mapping[str, Any]
@@ -52,6 +55,7 @@ class Figures:
     collections: Mapping[str, tuple[PromiseCheck, ...]] = field(default_factory=dict)
     compared: tuple[Mapping[str, Any], ...] = ()
     compared_alike: bool = False
+    int8: Int8Figures | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -96,6 +100,7 @@ def write_card(
             ],
         ),
         *collections_section(figures.collections),
+        *int8_section(figures.int8),
         "## What answers to expect",
         _answers(calibration),
         *kinds_section(calibration),
