@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from training.__main__ import main
+from training.__main__ import COMMANDS, main
 from training.commands import compare, fit, reproduce
 from training.datasets.table import Table
 from training.errors import UsageError
@@ -36,6 +36,14 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Task(table, split(table, "zero_shot"), images, features, "toy", "", 32)
     for module in (fit, compare):
         monkeypatch.setattr(module, "make_task", lambda args: whole)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"python -m training {command}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
