@@ -29,12 +29,7 @@ class Context:
     """One model and one gallery.
 
     Attributes:
-        settings: How the app runs.
-        bundle: The model.
         pipeline: Turns photos into faces and faces into vectors.
-        gallery: People and their embeddings.
-        search: The gallery's index.
-        active: The calibration in use.
         stores: API keys, the active calibration and the audit log.
     """
 
@@ -118,10 +113,6 @@ class Context:
 
 class ActiveCalibration:
     """The calibration in use: the one last activated by any server, else the bundle's own.
-
-    Args:
-        document: Stores the activated calibration.
-        bundle: The model.
 
     Raises:
         CalibrationError: The activated calibration cannot be read. Every method raises this.

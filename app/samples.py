@@ -47,12 +47,7 @@ SOURCES = (
 
 @dataclass(frozen=True)
 class Sample:
-    """One example that a visitor can click.
-
-    Attributes:
-        name: What it shows.
-        photos: One or two photos.
-    """
+    """One example that a visitor can click."""
 
     name: str
     photos: tuple[Upload, ...]

@@ -142,7 +142,6 @@ class Settings:
 
         Args:
             file: A TOML file; by default the one named by ``FACE_SETTINGS``, if set.
-            **options: Settings by name.
 
         Raises:
             BadSetting: A name is unknown or a value is not allowed.

@@ -25,7 +25,6 @@ from model.errors import FaceError, GalleryError, GalleryUnavailable, IndexUnava
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
     arguments = _parser().parse_args(argv)
     try:
         if arguments.command == "key":

@@ -32,7 +32,6 @@ class SearchResult:
 
     Attributes:
         nearest: The nearest people, best first, regardless of score.
-        people: Number of people searched.
         strangers: Effective number of comparisons with strangers, for the choice of a threshold;
             see :func:`index.fusion.strangers`.
     """
@@ -43,13 +42,7 @@ class SearchResult:
 
 
 class PeopleSearch:
-    """A gallery with its index, kept in sync. Thread-safe.
-
-    Args:
-        gallery: The source of truth.
-        index: An index of the gallery.
-        fusion: How the scores of a person's photos are fused.
-    """
+    """A gallery with its index, kept in sync. Thread-safe."""
 
     def __init__(
         self, gallery: Gallery, index: VectorIndex, *, fusion: Fusion = DEFAULT_FUSION
@@ -87,9 +80,6 @@ class PeopleSearch:
     def sync(self, *, progress: bool = False) -> int:
         """Brings the index up to date with the commits of all processes.
 
-        Args:
-            progress: Show a progress bar on the terminal during a rebuild.
-
         Returns:
             The number of changes applied.
         """
@@ -111,9 +101,7 @@ class PeopleSearch:
         """Finds the people nearest to each of several faces.
 
         Args:
-            queries: The faces.
             k: Most people to return for each face.
-            fusion: Overrides the fusion of this object.
 
         Raises:
             BundleMismatch: If a face was embedded by another model.
@@ -151,7 +139,6 @@ class PeopleSearch:
         return max(0, head.seq - (mark.seq if mark else 0))
 
     def stats(self) -> IndexStats:
-        """Type and size of the index."""
         return self.index.stats()
 
     def save(self) -> bool:

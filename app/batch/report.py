@@ -22,11 +22,8 @@ class Line:
     """The result of one photo.
 
     Attributes:
-        file: The photo's name in the source.
-        name: The person's name.
         status: ``accepted``, ``already`` (the same photo is stored for this person), or why not.
         message: The same as a sentence.
-        person_id: The person who has the photo.
         photo_id: Its id in the gallery, if it is stored.
         quality: 0 to 1; empty if no face was chosen.
     """

@@ -54,7 +54,6 @@ class Item:
         file: The photo's name in the source.
         name: The person's name; may be empty if there is a ``problem``.
         read: Returns the encoded photo, cut one byte past the size limit.
-        consent: How the person agreed.
         metadata: Further columns of a CSV.
         problem: Why it is not read at all.
     """
@@ -79,9 +78,6 @@ def open_source(source: Path, max_bytes: int) -> list[Item]:
             with the columns ``name`` and ``path`` (relative to the CSV's folder), optionally
             ``consent``, and others, which are stored as metadata.
         max_bytes: Size limit; larger photos are not read to their end.
-
-    Raises:
-        BadSource: The source does not exist, or has no photos.
     """
     if source.is_dir():
         items = list(_from_folder(source, max_bytes))

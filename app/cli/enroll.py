@@ -31,7 +31,6 @@ DRY_RUN = (
 
 
 def main(arguments: list[str]) -> int:
-    """Run one enrollment; returns its exit code."""
     options = _parser().parse_args(arguments)
     return heard(lambda: _run(options))
 
@@ -164,7 +163,6 @@ def _parser() -> Parser:
 
 
 def add_arguments(parser: Parser) -> None:
-    """Add the options of an enrollment to those that all commands share."""
     parser.description = (
         "Enroll many photos: a folder (person/photo.jpg or Person_0001.jpg), a CSV "
         "(name,path[,consent,...]) or a zip of a folder."

@@ -31,7 +31,6 @@ EXIT_CODES = """exit codes:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; returns its exit code."""
     options = _parser().parse_args(arguments)
     return heard(lambda: _run(options))
 

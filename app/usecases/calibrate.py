@@ -39,7 +39,6 @@ class OwnCalibration:
     Attributes:
         calibration: The new calibration, not yet active.
         people: People with at least one usable photo.
-        photos: Photos used.
         skipped: Photos left out, as ``(name, reason)``.
         moved: True if there were too few photos to measure the target rate. The model's own
             calibration was then shifted to fit them instead.

@@ -50,7 +50,6 @@ class Prepared:
     Attributes:
         upload: The photo as sent; its bytes are no longer needed.
         photo: The record for the gallery; None if there is a ``problem``.
-        face: The chosen face.
         problem: The photo's result if it cannot be stored.
     """
 
@@ -119,7 +118,6 @@ def new_photo(
 
 
 def thumbnail(face: DetectedFace) -> bytes:
-    """Encode the aligned crop as JPEG."""
     target = io.BytesIO()
     Image.fromarray(face.crop).save(target, "JPEG", quality=85)
     return target.getvalue()

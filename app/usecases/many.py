@@ -84,11 +84,7 @@ def verify_many(
     """Compare pairs one after another; each photo is processed only once.
 
     Args:
-        context: Model and calibration.
-        pairs: The pairs to compare.
         read: Returns a photo's bytes, given its name.
-        target_fmr: Highest allowed false-match rate.
-        cancel: Set it to stop.
     """
     calibration = context.need_calibration()
     target = context.settings.target_fmr if target_fmr is None else target_fmr

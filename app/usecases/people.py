@@ -26,9 +26,6 @@ class PeopleService:
 
     Attributes:
         context: Model, gallery and calibration, shared by all requests and threads.
-        keys: The API keys of this installation.
-        audit: The audit log.
-        principal: The caller.
     """
 
     context: Context
@@ -51,7 +48,6 @@ class PeopleService:
         Args:
             name: The person's name. The photos go to the person with that name, or to a new
                 person if nobody has it. May be None with ``person_id``.
-            photos: The photos; each is checked on its own.
             consent: How the person agreed; stored with the person.
             overrides: Reason by status (``conflict``, ``outlier``, ``poor_quality``) for storing
                 such photos anyway.
@@ -87,7 +83,6 @@ class PeopleService:
         return self.context.gallery.reader.find_by_name(name)
 
     def count(self) -> int:
-        """Return the number of people in the gallery."""
         self.principal.require("read")
         return self.context.gallery.reader.count()
 
@@ -140,7 +135,6 @@ class PeopleService:
         return review_gallery.review(self.context, progress)
 
     def rename(self, person_id: str, name: str) -> Person:
-        """Give a person another name."""
         self.principal.require("enroll")
         renamed = self.context.gallery.rename(person_id, usable_name(name))
         self._log("rename", person=person_id)
@@ -199,7 +193,6 @@ class PeopleService:
         Thumbnails are imported only if the settings keep thumbnails.
 
         Args:
-            file: A file written by :meth:`export`.
             existing: ``error`` or ``skip``: what to do with people who already exist.
         """
         self.principal.require("admin")
@@ -218,11 +211,7 @@ class PeopleService:
 
 
 def usable_name(name: str) -> str:
-    """Return a name in the form the gallery stores.
-
-    Raises:
-        GalleryError: The name is empty, too long, or has control characters.
-    """
+    """Return a name in the form the gallery stores."""
     try:
         return types.usable_name(name)
     except ValueError:

@@ -21,12 +21,7 @@ from model.types import CROP_SIZE
 
 
 class FaceFinder:
-    """Turns a photo into aligned faces with a quality. Thread-safe.
-
-    Args:
-        detector: Finds faces.
-        settings: Limits on photos.
-    """
+    """Turns a photo into aligned faces with a quality. Thread-safe."""
 
     def __init__(self, detector: Detector, settings: Settings) -> None:
         self.detector = detector
@@ -35,11 +30,7 @@ class FaceFinder:
         self._budget = PixelBudget(settings.max_pixels)
 
     def photo(self, data: bytes) -> Photo:
-        """Decode a photo and find its faces.
-
-        Raises:
-            BadImage: The bytes are not an accepted image.
-        """
+        """Decode a photo and find its faces."""
         with self._budget.hold(encoded_pixels(data)):
             picture = open_image(
                 data,
@@ -64,13 +55,7 @@ class FaceFinder:
 
 
 class Pipeline(FaceFinder):
-    """Detection, alignment, quality and embedding in sequence. Thread-safe.
-
-    Args:
-        detector: Finds faces.
-        embedder: Turns crops into vectors.
-        settings: Limits on photos.
-    """
+    """Detection, alignment, quality and embedding in sequence. Thread-safe."""
 
     def __init__(self, detector: Detector, embedder: Embedder, settings: Settings) -> None:
         super().__init__(detector, settings)
@@ -100,8 +85,6 @@ def meant_faces(photo: Photo, number: int | None, which: str) -> tuple[DetectedF
     """Return the face with the given number, or all candidates without a number.
 
     Args:
-        photo: The photo.
-        number: Counted from 1, largest first; None returns all candidates.
         which: The photo's name in an error, such as "the first photo".
 
     Raises:
@@ -121,11 +104,7 @@ def meant_faces(photo: Photo, number: int | None, which: str) -> tuple[DetectedF
 
 
 def require_face(photo: Photo, which: str) -> None:
-    """Check that a photo has a face.
-
-    Raises:
-        NoFace: It has none.
-    """
+    """Check that a photo has a face."""
     if not photo.faces:
         height, width = photo.picture.shape[:2]
         raise NoFace(
@@ -139,7 +118,6 @@ def only_face(photo: Photo, number: int | None, which: str) -> DetectedFace:
     """Return the face with the given number, or the only candidate.
 
     Raises:
-        NoFace: There is none.
         SeveralFaces: There are several candidates and no number was given.
     """
     faces = meant_faces(photo, number, which)

@@ -79,7 +79,6 @@ def _parsed(headers: Headers, body: bytes, kind: type[R], settings: Settings) ->
 
 
 def uploads(request: PhotosRequest) -> list[Upload]:
-    """Convert the photos of an enrollment request for the service."""
     return [Upload(photo.name, photo.image, photo.face) for photo in request.photos]
 
 

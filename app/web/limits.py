@@ -101,7 +101,6 @@ class ArrivalLimiter:
     Args:
         places: Most requests received at once.
         share: Most of these from one caller, so that a slow sender blocks nobody else.
-        wait_seconds: Longest wait for a slot.
     """
 
     def __init__(self, places: int, share: int, wait_seconds: float) -> None:
@@ -135,11 +134,7 @@ class ArrivalLimiter:
             self._freed = asyncio.Event()
 
     def require_room(self) -> None:
-        """Check that a slot is free.
-
-        Raises:
-            Busy: All slots are taken.
-        """
+        """Check that a slot is free."""
         if self.arriving.total() >= self.places:
             raise Busy("Too many requests arrive at once. Try again.", retry_after=5)
 
@@ -151,9 +146,7 @@ class WorkQueue:
     """A thread pool with a bounded queue.
 
     Args:
-        workers: Requests processed at once.
         depth: Requests that may wait.
-        wait_seconds: Longest wait for a worker.
     """
 
     def __init__(self, workers: int, depth: int, wait_seconds: float) -> None:

@@ -11,11 +11,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """The metrics of one server.
-
-    Args:
-        queue: The work queue to measure.
-    """
+    """The metrics of one server."""
 
     def __init__(self, queue: WorkQueue) -> None:
         self.registry = CollectorRegistry()

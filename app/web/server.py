@@ -24,7 +24,6 @@ def serve(settings: Settings, *, page: bool = True) -> None:
     """Serve until interrupted.
 
     Args:
-        settings: How the app runs.
         page: Serve the page too, not just the API.
 
     Raises:
@@ -79,11 +78,7 @@ def build(service: FaceService, *, page: bool = True) -> FastAPI:
 
 
 def check_access(settings: Settings) -> None:
-    """Refuse to serve other machines without keys.
-
-    Raises:
-        BadSetting: The server is reachable from other machines and there are no keys.
-    """
+    """Refuse to serve other machines without keys."""
     if settings.private:
         return
     with closing(Stores.open(settings)) as stores:

@@ -98,7 +98,6 @@ class EncryptedReader(io.RawIOBase):
 
     Args:
         file: An open, seekable binary file; the caller closes it.
-        key: The key it was written with.
 
     Raises:
         WrongKey: If the file is not encrypted by this program or is truncated; on reading, if the

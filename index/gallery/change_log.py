@@ -70,7 +70,6 @@ class ChangeLog:
         """Embeddings of the photos that exist, in ascending photo number.
 
         Args:
-            photos: Photo numbers.
             committed: Inside a write, ignore its uncommitted changes.
         """
         with self._db.read(committed=committed) as connection:

@@ -19,8 +19,6 @@ class Erasure:
     """Finishes the erasures of a gallery, including those an earlier process left unfinished.
 
     Args:
-        folder: Folder of the index cache files.
-        database: The gallery's database.
         store: The secret store, if secrets are not in the database.
     """
 

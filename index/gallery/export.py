@@ -51,7 +51,6 @@ def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
 
     Args:
         gallery: The gallery to export. The export holds its write lock, so it cannot change.
-        path: The file to write.
         key: Key to encrypt the file with, or None.
 
     Raises:
@@ -155,11 +154,8 @@ def read(
     """Imports an exported file, all or nothing.
 
     Args:
-        gallery: The gallery to add the people to.
-        path: The exported file.
         key: The gallery key, needed if the file is encrypted.
         existing: ``error`` or ``skip`` people whose id is already in the gallery.
-        thumbnails: Whether to import thumbnails.
 
     Returns:
         The number of people added.

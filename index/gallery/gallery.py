@@ -29,7 +29,6 @@ class Gallery:
     one writes.
 
     Attributes:
-        folder: The gallery's folder.
         reader: Queries about people and photos.
         changes: The change log and the vectors, for indexes.
     """
@@ -160,7 +159,6 @@ class Gallery:
             name: The name to show; need not be unique.
             photos: Their photos. A person without photos is stored, but no search finds them.
             metadata: JSON-serialisable data to store with the name.
-            consent: How and when the person agreed.
             person_id: The id to use; None for a random one.
             created: Time of the first enrollment, in seconds since the epoch; None for now.
             updated: Time of the last change, in seconds since the epoch; None for now.
@@ -197,7 +195,6 @@ class Gallery:
             return self.reader.get(person_id)
 
     def rename(self, person_id: str, name: str) -> Person:
-        """Changes a person's name."""
         return self.update(person_id, name=name)
 
     def update(
@@ -271,11 +268,7 @@ class Gallery:
         """Writes everything into one portable, checksummed file.
 
         Args:
-            path: The file to write.
             plain: Do not encrypt the file, even if the gallery is encrypted.
-
-        Raises:
-            GalleryError: If the file cannot be written.
         """
         if self._db.writing:
             raise ValueError("export must not be called inside a batch")
@@ -285,9 +278,7 @@ class Gallery:
         """Adds everyone from an exported file, all or nothing.
 
         Args:
-            path: A file written by :meth:`export`.
             existing: ``error`` or ``skip`` people whose id is already in the gallery.
-            thumbnails: Whether to import thumbnails.
 
         Returns:
             The number of people added.

@@ -48,9 +48,7 @@ class Calibration(Rates):
     """The measured meaning of a model's scores, on people it was not trained on.
 
     Attributes:
-        model_id: The model that made the embeddings.
         protocol: Description of the people and pairs used.
-        data_fingerprint: Hash of the photos.
         created: ISO date and time, UTC.
         photos: Number of photos; 0 if only scores were given.
         seed: Seed of the split into halves.
@@ -92,12 +90,9 @@ class Calibration(Rates):
         Args:
             embeddings: float32 ``(N, D)`` unit vectors.
             labels: int ``(N,)``, equal for photos of one person.
-            model_id: The model that made them.
             quality: ``(N,)`` quality scores in ``[0, 1]``, or None.
             groups: ``N`` group names from the user, empty where unknown, or None.
             copies: Degraded copies of the photos, for the rates of poor photos; needs ``quality``.
-            protocol: Description of the people and photos.
-            data_fingerprint: Hash of the photos.
             seed: Seed of the split into halves, the choice of photos and the bootstrap.
             max_photos: Most photos used per person; None for all photos and all pairs.
             further: Further collections on which the thresholds must hold too.

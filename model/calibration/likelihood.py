@@ -55,8 +55,6 @@ def fit_likelihood(
     """Learn a map on one sample of pairs and evaluate it on another.
 
     Args:
-        learn: Scores to learn from.
-        check: Scores of other people.
         bounds: Smallest and largest ratio allowed; see :func:`provable_ratios`.
         knots: Ascending scores that bound the bins of both samples.
     """

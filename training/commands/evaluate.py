@@ -48,10 +48,7 @@ class Subject:
     """The run or bundle to measure.
 
     Attributes:
-        name: Name of the run or bundle.
-        task: The data.
         vectors: Embeddings of the measured part.
-        out: Folder of the report.
         names: Labels of :attr:`before` and :attr:`vectors`.
         before: Embeddings of the same photos to compare with, or None.
         history: Rows of ``metrics.csv``.

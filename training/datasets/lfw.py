@@ -42,9 +42,6 @@ def load(root: Path) -> Table:
     """Load all people in folder order; ``official_train`` is DevTrain.
 
     Without ``peopleDevTrain.txt``, ``official_train`` is None and ``notes`` says so.
-
-    Raises:
-        DatasetError: Photos or people are missing.
     """
     home = _home(root)
     pictures = home / "lfw_funneled"

@@ -24,7 +24,6 @@ class Table:
     """Pictures with labels.
 
     Attributes:
-        name: Name of the dataset.
         paths: One file per picture.
         labels: int64 array ``(N,)``, indices into ``names``.
         names: Class (person, bird, car) of each label.

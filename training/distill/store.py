@@ -48,14 +48,12 @@ class FaceStore:
     """Prepared faces of one collection.
 
     Attributes:
-        name: Name of the collection.
         crops: uint8 ``(n, 112, 112, 3)`` memory maps, one per shard.
         vectors: float16 ``(n, D)`` memory maps, one per shard: the teachers' unit vectors,
             concatenated.
         paths: Path of each face's photo, relative to the collection's root.
         people: ``collection/person`` of each face; empty if the person is unknown.
         yaw: Yaw of each face in degrees, float32 ``(N,)``.
-        teachers: Names of the teachers.
     """
 
     name: str

@@ -73,12 +73,9 @@ def crop_photos(
     collections name the person in the middle.
 
     Args:
-        paths: The photos.
         aligned: The photos are already aligned 112x112 crops; only decode them.
         kinds: The kind (:mod:`training.inputs.photo_kinds`) to turn each photo into first; None
             leaves all unchanged.
-        cache: Folder for the memory map.
-        progress: Show a progress bar.
     """
     kinds = [WHOLE] * len(paths) if kinds is None else list(kinds)
     fingerprint = _fingerprint(paths, aligned, kinds)

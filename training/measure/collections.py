@@ -55,8 +55,6 @@ def check_collection(
     """Check the calibration's thresholds on a collection.
 
     Args:
-        calibration: The calibration.
-        people: The collection.
         half: The thresholds were chosen on one half of these people: check on the other.
     """
     rows = np.flatnonzero(people.half() == 1) if half else np.arange(len(people.labels))

@@ -10,6 +10,5 @@ from app.usecases.many import Clustered
 
 
 def contact_sheet(found: Clustered) -> str:
-    """Render the contact sheet as a self-contained HTML page."""
     style = Markup(STYLE.read_text(encoding="utf-8"))
     return str(render("contact_sheet.html", found=found, style=style))

@@ -30,7 +30,6 @@ def save(content: Content, path: Path, key: bytes) -> None:
 
     Args:
         content: From :meth:`FaissIndex.content`; must have a mark.
-        path: The file to write.
         key: The gallery's current cache key.
     """
     if content.mark is None:

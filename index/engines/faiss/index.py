@@ -41,7 +41,6 @@ class FaissIndex:
     block, new vectors stay in the flat block and removed rows are only marked.
 
     Args:
-        dimension: Length of a vector.
         exact_limit: Most vectors without a fast block; None to never build one.
         gpu: Use GPUs for the fast block if faiss supports them.
         gpu_budget: Largest fraction of the GPUs' free memory to use, in ``(0, 1]``.

@@ -58,8 +58,6 @@ class MilvusIndex:
 
         Args:
             url: See :class:`MilvusAddress`.
-            dimension: Length of a vector.
-            model_id: The model of the embeddings.
 
         Raises:
             IndexUnavailable: If pymilvus is not installed or the server does not answer.

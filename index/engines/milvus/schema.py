@@ -17,8 +17,6 @@ def create_collections(client: Any, address: MilvusAddress, dimension: int) -> N
 
     Args:
         client: A ``pymilvus.MilvusClient``.
-        address: Names, index type and number of replicas.
-        dimension: Length of a vector.
     """
     from pymilvus import DataType
 

@@ -147,7 +147,6 @@ def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIO
 
     Args:
         connection: A connection in autocommit mode.
-        migrations: The migration scripts.
 
     Returns:
         The version before the migration; 0 for a new gallery.

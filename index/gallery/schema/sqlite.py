@@ -74,7 +74,6 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
     """Migrates a database to the newest schema; each step is one transaction.
 
     Args:
-        connection: A connection in autocommit mode.
         migrations: The migration scripts; ``user_version`` counts those already applied.
 
     Returns:
