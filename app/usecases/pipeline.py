@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.settings import Settings
-from app.usecases.micro_batching import Batcher
 from app.usecases.pixel_budget import PixelBudget
 from app.usecases.results import DetectedFace, Ignored, Photo
 from model.embedding.embedder import Embedder
@@ -63,22 +62,15 @@ class Pipeline(FaceFinder):
         # Warm up: the first run is slow, and no request should wait for it.
         self.dim = self.embedder.embed(np.zeros((1, CROP_SIZE, CROP_SIZE, 3), np.uint8)).shape[1]
 
-        self._embed = self.embedder.embed
-        self._batcher: Batcher | None = None
-        if settings.batching == "on" or (settings.batching == "auto" and embedder.device != "cpu"):
-            self._embed = self._batcher = Batcher(self.embedder.embed)
-
     def close(self) -> None:
-        """End background work and free the network's memory."""
-        if self._batcher is not None:
-            self._batcher.close()
+        """Free the network's memory."""
         self.embedder.close()
 
     def embed(self, faces: Sequence[DetectedFace]) -> np.ndarray:
         """Return the float32 unit vectors ``(N, D)`` of the faces, from one batch."""
         if not faces:
             return np.empty((0, self.dim), np.float32)
-        return self._embed([face.crop for face in faces])
+        return self.embedder.embed([face.crop for face in faces])
 
 
 def meant_faces(photo: Photo, number: int | None, which: str) -> tuple[DetectedFace, ...]:
