@@ -39,7 +39,7 @@ def parse_pairs(text: str) -> list[Pair]:
 
 
 def folder_pairs(first: Path, second: Path) -> tuple[list[Pair], list[str]]:
-    """Return the photos of two folders that have the same name, and the names in one folder only."""
+    """Return pairs of photos of one name in two folders, and the names in one folder only."""
     names = [_photos(folder) for folder in (first, second)]
     pairs = [Pair(str(first / name), str(second / name)) for name in names[0] if name in names[1]]
     if not pairs:
