@@ -12,7 +12,8 @@ from model.errors import GalleryUnavailable
 
 log = logging.getLogger(__name__)
 
-CACHE_PATTERN = "index.cache*"
+CACHE_PATTERN = "index.*cache"
+"""The cache file, and copies that an interrupted write left behind."""
 
 
 class Erasure:

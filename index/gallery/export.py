@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import sqlite3
 import time
@@ -25,6 +24,7 @@ import numpy as np
 
 from index.crypto.encrypted_file import EncryptedReader, EncryptedWriter, is_encrypted
 from index.types import NewPhoto
+from model.atomic import made_whole
 from model.errors import BundleMismatch, GalleryError, WrongKey
 from model.types import Embedding
 
@@ -67,21 +67,12 @@ def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
 
 
 def _write_whole(gallery: Gallery, path: Path, key: bytes | None) -> None:
-    partial = path.with_name(path.name + ".part")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if key is None:
-                _write_archive(gallery, file)
-            else:
-                with EncryptedWriter(file, key) as stream:
-                    _write_archive(gallery, stream)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with made_whole(path, private=True) as partial, partial.open("wb") as file:
+        if key is None:
+            _write_archive(gallery, file)
+        else:
+            with EncryptedWriter(file, key) as stream:
+                _write_archive(gallery, stream)
 
 
 def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None:
