@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.batch import csv_file
-from app.batch.sources import BadSource, is_photo
+from app.batch.photo_files import is_photo
+from app.batch.sources import BadSource
 from app.usecases.many import COLUMNS, Pair, PairAnswer
 
 

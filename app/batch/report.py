@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from app.batch import csv_file
-from app.batch.sources import BadSource, Key, printable
+from app.batch.photo_files import printable
+from app.batch.sources import BadSource, Key
 
 STORED = ("accepted", "already")
 
@@ -82,7 +83,6 @@ class Report:
         self.lines.update({line.key: line for line in new})
 
     def keep(self, keys: Collection[Key]) -> None:
-        """Remove all lines except those with these keys."""
         kept = {key: line for key, line in self.lines.items() if key in keys}
         if len(kept) == len(self.lines):
             return

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.batch.photo_files import printable
 from app.batch.report import Line, Report
-from app.batch.sources import BadSource, Item, open_source, printable
+from app.batch.sources import BadSource, Item, open_source
 from app.cli import exit_codes
 from app.cli.output import failed, heard
 from app.cli.parser import Parser, common_options, positive, settings_of

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from app.batch.sources import file_reader, is_photo
+from app.batch.photo_files import file_reader, is_photo
 from app.cli.exit_codes import WrongUsage
 from app.cli.parser import Parser, rate
 from app.settings import Settings
