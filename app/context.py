@@ -68,7 +68,6 @@ class Context:
         return cls(settings, bundle, pipeline, gallery, search, active, stores)
 
     def close(self) -> None:
-        """Save the index and release the gallery."""
         self.pipeline.close()
         self.search.close()
         self.gallery.close()
@@ -94,7 +93,6 @@ class Context:
         return calibration
 
     def info(self) -> ModelInfo:
-        """Return the model, engine, calibration and index in use."""
         calibration = self.calibration
         return ModelInfo(
             name=self.bundle.name,

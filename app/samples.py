@@ -95,7 +95,6 @@ def pairs() -> tuple[Sample, ...]:
 
 @cache
 def singles() -> tuple[Sample, ...]:
-    """Return the examples with one photo."""
     return (
         Sample("Eileen Collins", (collins(),)),
         Sample("Grace Hopper", (hopper(),)),

@@ -217,7 +217,6 @@ class FaceService(PeopleService):
         return result
 
     def model_info(self) -> ModelInfo:
-        """Return the model, engine, device, calibration and index in use."""
         self.principal.require("read")
         return self.context.info()
 

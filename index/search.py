@@ -64,12 +64,11 @@ class PeopleSearch:
         *,
         dimension: int | None = None,
         fusion: Fusion = DEFAULT_FUSION,
-        progress: bool = False,
     ) -> PeopleSearch:
         """Opens the index of a gallery; see :func:`index.engines.open.open_index`."""
         search = cls(gallery, connect(gallery, url, dimension=dimension), fusion=fusion)
         try:
-            search.sync(progress=progress)
+            search.sync()
         except BaseException:
             search.index.close()
             raise
@@ -77,7 +76,7 @@ class PeopleSearch:
             search._listener = gallery.changes.listen(search._try_to_sync)
         return search
 
-    def sync(self, *, progress: bool = False) -> int:
+    def sync(self) -> int:
         """Brings the index up to date with the commits of all processes.
 
         Returns:
@@ -88,7 +87,7 @@ class PeopleSearch:
         # who may be retrying a server that does not answer.
         if self.index.mark != self.gallery.changes.head():
             with self._sync_lock:
-                applied = catch_up(self.gallery, self.index, progress=progress)
+                applied = catch_up(self.gallery, self.index)
                 self._unsaved += applied
         # In this order, because the length of an index on a server takes a request.
         if self._unsaved > _SAVE_AFTER and self._unsaved > len(self.index) // 100:

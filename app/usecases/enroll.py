@@ -59,28 +59,6 @@ class Prepared:
     problem: PhotoResult | None = None
 
 
-def enroll(
-    context: Context,
-    name: str | None,
-    photos: Sequence[Upload],
-    *,
-    consent: str = "",
-    overrides: Mapping[str, str] | None = None,
-    person_id: str | None = None,
-    new_person: bool = False,
-) -> Enrollment:
-    """Add photos to a person; see :meth:`app.service.FaceService.enroll`."""
-    return store(
-        context,
-        name,
-        prepare(context, photos),
-        consent=consent,
-        overrides=overrides,
-        person_id=person_id,
-        new_person=new_person,
-    )
-
-
 def prepare(context: Context, photos: Sequence[Upload]) -> list[Prepared]:
     """Decode each photo, choose its face, assess it, and embed all photos in one batch."""
     found: list[tuple[Upload, DetectedFace | PhotoResult]] = []
@@ -124,7 +102,6 @@ def thumbnail(face: DetectedFace) -> bytes:
 
 
 def failed(name: str, error: FaceError) -> PhotoResult:
-    """Build the result of a photo without a usable face."""
     status = STATUS_OF_ERROR.get(error.code, "bad_image")
     return PhotoResult(name, status, error.message, details=dict(error.details))
 
@@ -232,7 +209,6 @@ def blocking(found: Sequence[Finding], overrides: Mapping[str, str]) -> Finding 
 
 
 def refused(each: Prepared, finding: Finding) -> PhotoResult:
-    """Build the result of a photo that failed an enrollment check."""
     details = {
         key: value
         for key in ("code", "score", "limit", "person_id", "name")

@@ -52,7 +52,6 @@ class PairAnswer:
 
     @property
     def headline(self) -> str:
-        """The answer in one line, or why there is none."""
         if self.verdict is None:
             return self.message
         return wording.SAME_FILE if self.same_file else wording.headline(self.verdict)

@@ -60,9 +60,10 @@ class PeopleService:
         """
         self.principal.require("enroll")
         name = None if name is None else usable_name(name)
-        result = enroll_photos.enroll(
-            self.context, name, photos, consent=consent, overrides=overrides, person_id=person_id,
-            new_person=new_person,
+        prepared = enroll_photos.prepare(self.context, photos)
+        result = enroll_photos.store(
+            self.context, name, prepared, consent=consent, overrides=overrides,
+            person_id=person_id, new_person=new_person,
         )  # fmt: skip
         self._log(
             "enroll",
@@ -96,7 +97,6 @@ class PeopleService:
         return self.context.gallery.reader.get(person_id)
 
     def photos(self, person_id: str) -> list[StoredPhoto]:
-        """Return a person's photos, oldest first."""
         self.principal.require("read")
         return self.context.gallery.reader.photos(person_id)
 
@@ -164,7 +164,6 @@ class PeopleService:
         )
 
     def forget(self, person_id: str) -> Erased:
-        """Erase a person: name, photos, vectors, thumbnails and index entries."""
         self.principal.require("admin")
         return self._erased(self.context.gallery.forget(person_id), "forget", person=person_id)
 
@@ -203,7 +202,6 @@ class PeopleService:
         return number
 
     def allowed(self, scope: Scope) -> bool:
-        """Return whether the caller has this scope."""
         return self.principal.may(scope)
 
     def _log(self, what: str, **facts: Any) -> None:

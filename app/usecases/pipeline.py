@@ -39,7 +39,6 @@ class FaceFinder:
             return self.faces(picture)
 
     def faces(self, picture: Picture) -> Photo:
-        """Find, align and assess the faces of a photo."""
         found = self.detector.detect(picture)[: self.settings.max_faces]
         meant = {id(face) for face in candidates(found, picture.shape)}
         rest = [face for face in found if id(face) not in meant]
@@ -63,7 +62,6 @@ class Pipeline(FaceFinder):
         self.dim = self.embedder.embed(np.zeros((1, CROP_SIZE, CROP_SIZE, 3), np.uint8)).shape[1]
 
     def close(self) -> None:
-        """Free the network's memory."""
         self.embedder.close()
 
     def embed(self, faces: Sequence[DetectedFace]) -> np.ndarray:

@@ -121,7 +121,6 @@ class Compared:
 
     @property
     def headline(self) -> str:
-        """The answer in one line, without a full stop."""
         return wording.SAME_FILE if self.same_file else wording.headline(self.verdict)
 
 

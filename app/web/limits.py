@@ -58,8 +58,8 @@ class RateLimiter:
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def check(self, caller: str, *, take: bool = True) -> None:
-        """Count one request of ``caller``; if ``take`` is False, only check the limit.
+    def check(self, caller: str) -> None:
+        """Count one request of ``caller``.
 
         Raises:
             TooManyRequests: The limit is reached; ``details["retry_after"]`` is the wait in
@@ -73,7 +73,7 @@ class RateLimiter:
             tokens, then = self._buckets.pop(caller, (float(self.per_minute), now))
             tokens = min(float(self.per_minute), tokens + (now - then) * rate)
             allowed = tokens >= 1
-            self._buckets[caller] = (tokens - (allowed and take), now)
+            self._buckets[caller] = (tokens - allowed, now)
             while len(self._buckets) > self.callers:
                 self._buckets.popitem(last=False)
         if not allowed:

@@ -37,10 +37,8 @@ class Metrics:
         running.set_function(lambda: queue.running)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request."""
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)

@@ -66,7 +66,6 @@ def serve(settings: Settings, *, page: bool = True) -> None:
 
 
 def build(service: FaceService, *, page: bool = True) -> FastAPI:
-    """Build the web app for a service: the API and, by default, the page."""
     from app.web import api
 
     app = api.create(service)

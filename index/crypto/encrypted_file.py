@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-from types import TracebackType
 from typing import BinaryIO
 
 from cryptography.exceptions import InvalidTag
@@ -80,12 +79,7 @@ class EncryptedWriter(io.RawIOBase):
             self._buffer.clear()
         super().close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

@@ -123,7 +123,6 @@ def name_key(name: str) -> str:
 
 
 def new_key() -> str:
-    """Creates a gallery key as base64 text, for a key file or the environment."""
     return base64.b64encode(os.urandom(KEY_BYTES)).decode()
 
 

@@ -28,7 +28,6 @@ class ChangeLog:
         self._facts = facts
 
     def head(self) -> Mark:
-        """The last committed change."""
         with self._db.read(committed=True) as connection:
             return self._head(connection)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from index.gallery import export, meta, writes
@@ -91,12 +90,10 @@ class Gallery:
 
     @property
     def gallery_id(self) -> str:
-        """Random id given at creation."""
         return self._facts.gallery_id
 
     @property
     def model_id(self) -> str:
-        """The model of the embeddings."""
         return self._facts.model_id
 
     @property
@@ -123,12 +120,7 @@ class Gallery:
     def __enter__(self) -> Gallery:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
@@ -185,7 +177,6 @@ class Gallery:
         return replace(person, photos=len(photos))
 
     def add_photos(self, person_id: str, photos: Sequence[NewPhoto]) -> Person:
-        """Adds photos to a person, all or nothing."""
         vectors = [writes.stored_vector(photo, self.model_id) for photo in photos]
         now = time.time()
         with self._db.write() as connection:

@@ -127,7 +127,6 @@ class GalleryReader:
         return self._photos(found)
 
     def photos_with_hash(self, content_hash: str) -> list[StoredPhoto]:
-        """All stored photos from a file with this content hash."""
         with self._db.read() as connection:
             found = connection.execute(
                 _PHOTO + "WHERE photos.hash_tag = ? ORDER BY photos.id",

@@ -127,7 +127,6 @@ class Bundle:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """The calibration stored with the model, or None."""
         from model.calibration import Calibration
 
         if CALIBRATION not in self.files:
@@ -154,7 +153,6 @@ class Bundle:
         return net.eval()
 
     def graph(self) -> bytes:
-        """Read the ONNX graph of an imported bundle."""
         return self._read(GRAPH)
 
     def _read(self, name: str) -> bytes:

@@ -152,7 +152,6 @@ def read_regular(file: Path, limit: int | None = None) -> bytes:
 
 
 def sha256(data: bytes) -> str:
-    """SHA-256 in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -55,8 +55,6 @@ class MovedThreshold:
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
-    """An adapted calibration and its changes."""
-
     calibration: Calibration
     thresholds: tuple[MovedThreshold, ...]
 

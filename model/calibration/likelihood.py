@@ -33,7 +33,6 @@ class LikelihoodRatio:
     cllr_min: float
 
     def at(self, score: float | np.ndarray) -> np.ndarray:
-        """Return the likelihood ratio of one or many scores."""
         return np.asarray(10.0 ** np.interp(score, self.scores, self.log10))
 
 

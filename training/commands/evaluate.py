@@ -155,7 +155,6 @@ def _task_options(args: argparse.Namespace) -> list[str]:
 
 
 def config(run: Path) -> argparse.Namespace:
-    """The settings of a finished run."""
     if not (run / "config.json").is_file():
         raise FaceError(f"{run} is not the folder of a fit: it has no config.json.")
     if not (run / "net.pt").is_file():

@@ -110,7 +110,7 @@ def _faces(
     """Crops, the group of each, and whether it is in the half used for fitting."""
     crops, groups, learning = [], [], []
     for root, aligned in [(root, True) for root in faces] + [(root, False) for root in photos]:
-        pixels, names = read_root(root, True, cache, aligned=aligned)
+        pixels, names = read_root(root, cache, aligned=aligned)
         inside = [Path(name).parts[1:] for name in names]
         if outside := next((parts for parts in inside if len(parts) < 2), None):
             raise UsageError(f"{root / outside[0]} is not in the folder of a group.")

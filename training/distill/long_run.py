@@ -224,7 +224,6 @@ class LongRun:
         }
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint atomically."""
         checkpoint.save(
             path,
             {

@@ -288,5 +288,4 @@ class Job:
 
 
 def _clocks() -> tuple[float, float]:
-    """Wall-clock and processor time in seconds."""
     return time.monotonic(), time.process_time()

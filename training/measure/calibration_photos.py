@@ -141,12 +141,10 @@ def spoiled_copies(
 
 
 def judged_scores(crops: Crops, rows: np.ndarray) -> np.ndarray:
-    """The product's quality scores of some crops."""
     return np.array([quality.score for quality in judged(crops, rows)])
 
 
 def judged(crops: Crops, rows: np.ndarray) -> list[Quality]:
-    """The product's quality judgements of some crops."""
     return [
         judge({name: float(values[row]) for name, values in crops.measures.items()}) for row in rows
     ]

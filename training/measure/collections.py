@@ -41,7 +41,6 @@ def held_out_photos(folder: Path) -> tuple[list[Path], np.ndarray]:
 
 
 def held_out_people(folder: Path, embedder: Embedder, *, cache: Path) -> Further:
-    """Embed the held-out people of a collection."""
     paths, labels = held_out_photos(folder)
     crops = crop_photos(paths, cache=cache)
     rows = np.flatnonzero(crops.found)

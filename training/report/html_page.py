@@ -80,7 +80,6 @@ class Page:
 
 
 def png(drawing: Figure) -> bytes:
-    """A figure as a PNG file."""
     buffer = io.BytesIO()
     drawing.savefig(buffer, format="png")
     return buffer.getvalue()

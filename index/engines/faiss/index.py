@@ -182,7 +182,6 @@ class FaissIndex:
             self.gather()
 
     def restore(self, content: Content) -> None:
-        """Replaces the content of the index by that of a cache file."""
         self._wait()
         with self._lock.writing():
             self._flat, self._fast, self._mark = content.flat, content.fast, content.mark

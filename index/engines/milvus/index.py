@@ -250,7 +250,6 @@ class MilvusIndex:
         self.advance(mark)
 
     def drop(self) -> None:
-        """Deletes both collections and closes the index."""
         self._calls.write("drop_collection", state_name(self._name))
         self._calls.write("drop_collection", self._name)
         self.close()

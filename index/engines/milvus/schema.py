@@ -8,7 +8,6 @@ from index.engines.milvus.address import MilvusAddress
 
 
 def state_name(collection: str) -> str:
-    """Name of the small collection that holds the mark."""
     return f"{collection}_state"
 
 
