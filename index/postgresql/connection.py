@@ -141,7 +141,10 @@ class PostgresConnection:
         unused = [
             (_GIVE_BACK[t], (self._numbers[t].start,)) for t in _SEQUENCES if t in self._numbers
         ]
-        self._send(*unused, ("COMMIT", ()))
+        ended = self._send(*unused, ("COMMIT", ()))
+        # After a failed statement that the caller passed over, PostgreSQL rolls back instead.
+        if ended is None or ended.statusmessage != "COMMIT":
+            raise psycopg.errors.InFailedSqlTransaction("the transaction was rolled back")
 
     def rollback(self) -> None:
         self._queue, self._waiting = {}, []
@@ -168,12 +171,15 @@ class PostgresConnection:
         self._numbers[table] = numbers[count:]
         return list(numbers[:count])
 
-    def _send(self, *following: Statement, wait: bool = True) -> None:
+    def _send(self, *following: Statement, wait: bool = True) -> psycopg.Cursor | None:
         """Sends what waits, and the statements that follow it, in one round trip.
 
         Args:
             following: More statements.
             wait: Wait until the server has done all of it, and raise its errors.
+
+        Returns:
+            The cursor of the last statement; None if there was none.
         """
         statements: list[Statement] = []
         for queue, savepoint, _ in (*self._waiting, (self._queue, None, None)):
@@ -188,7 +194,9 @@ class PostgresConnection:
             len(statements) > 1 or not wait
         ):
             self._pipeline.enter_context(self.raw.pipeline())
+        last = None
         for sql, values in statements:
-            self.raw.execute(sql, values)
+            last = self.raw.execute(sql, values)
         if wait:
             self._pipeline.close()
+        return last
