@@ -15,8 +15,8 @@ from index.gallery.database import TABLES, MetaValue
 QUEUE_ROWS = 2000
 """Rows that may wait; more are sent, and the server stores them while others are prepared."""
 
-FIRST_NUMBERS, MOST_NUMBERS = 16, 4096
-"""Row numbers that a transaction reserves at first and at most; a commit gives the rest back."""
+NUMBERS = 4096
+"""Row numbers of a table that are reserved together; a commit gives the rest back."""
 
 _TYPES = {
     "secrets": "bigint bytea",
@@ -77,7 +77,6 @@ class PostgresConnection:
         self._queue: Queue = {}
         self._waiting: list[tuple[Queue, str, range | None]] = []
         self._numbers: dict[str, range] = {}
-        self._next_block = FIRST_NUMBERS
         self._pipeline = ExitStack()
 
     def array(self, values: Iterable[int] | Iterable[str]) -> list[Any]:
@@ -157,10 +156,9 @@ class PostgresConnection:
             self._pipeline.close()
 
     def _reserve(self, table: str, count: int) -> list[int]:
-        """Takes row numbers, from a block that grows with the transaction."""
+        """Takes row numbers from a block, for which the server is rarely waited for."""
         if count > len(self._numbers.get(table, ())):
-            block = max(count, self._next_block)
-            self._next_block = min(2 * block, MOST_NUMBERS)
+            block = max(count, NUMBERS)
             last, *ends = self.raw.execute(_RESERVE, [block] * len(_SEQUENCES)).fetchone() or ()
             for name, end in zip(_SEQUENCES, ends, strict=True):
                 # A second block continues the first: nobody else takes numbers meanwhile.
