@@ -82,7 +82,7 @@ def verify_many(settings: Settings, options: argparse.Namespace) -> int:
 def cluster(settings: Settings, options: argparse.Namespace) -> int:
     """Copy the photos of a folder into one folder per person, with a contact sheet."""
     from app.cli.commands import open_service, read_photo
-    from app.ui.cards.contact_sheet import contact_sheet
+    from app.ui.cards.report import contact_sheet
 
     if not options.photos.is_dir():
         raise BadImage(f"{str(options.photos)!r} is no folder.")

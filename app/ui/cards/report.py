@@ -1,4 +1,4 @@
-"""Reports of a verdict or a search: one self-contained HTML file that prints well."""
+"""Reports of a verdict, a search or a sorted heap: one self-contained HTML file that prints well."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from app.ui.cards.curves import curves_of
 from app.ui.cards.faces import boxed
 from app.ui.cards.markup import live, render
 from app.ui.cards.pairs import pairs_card
+from app.usecases.many import Clustered
 from app.usecases.results import Compared, Search
 from model import wording
 
@@ -64,6 +65,12 @@ def pairs(
     settings = [("Limit", wording.target(target).capitalize() + " pass for the same person")]
     card = pairs_card(rows, actions=False)
     return _page("Are the photos of each pair of one person?", card, [], settings, service, note)
+
+
+def contact_sheet(found: Clustered) -> str:
+    """Render clustered photos, group by group, as one HTML file with every face."""
+    style = Markup(STYLE.read_text(encoding="utf-8"))
+    return str(render("contact_sheet.html", found=found, style=style))
 
 
 def _page(
