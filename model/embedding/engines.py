@@ -23,7 +23,7 @@ from model.pytorch import need_torch
 
 log = logging.getLogger(__name__)
 
-ENGINES = ("auto", "torch", "onnxruntime", "onnxruntime-int8")
+ENGINES = ("auto", "fp32", "torch", "onnxruntime", "onnxruntime-int8")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -87,9 +87,10 @@ class OnnxEngine:
 
 
 def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engine:
-    """Start an engine on a device; ``auto`` chooses the fastest available.
+    """Start an engine on a device; ``auto`` chooses the fastest available, ``fp32`` of that
+    precision.
 
-    On a CPU that is int8, if the bundle has such a graph and the CPU the instructions for it.
+    On a CPU the fastest is int8, if the bundle has such a graph and the CPU the instructions.
 
     Raises:
         EngineUnavailable: The named engine or device is not available.
@@ -102,8 +103,8 @@ def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engi
         return _start_imported(bundle, engine, device, threads)
     if device == "auto":
         device = "cpu" if engine == "onnxruntime-int8" else _best_device()
-    if engine == "auto":
-        int8 = bundle.int8_file is not None and computes_int8()
+    if engine in ("auto", "fp32"):
+        int8 = engine == "auto" and bundle.int8_file is not None and computes_int8()
         on_cpu = "onnxruntime-int8" if int8 else "onnxruntime"
         engine = on_cpu if device == "cpu" else "torch"
     if engine != "torch":

@@ -85,7 +85,8 @@ def test_int8_is_chosen_only_where_the_bundle_and_the_cpu_have_it(
     monkeypatch.setattr(engines, "computes_int8", lambda: True)
     assert Embedder(carrying, device="cpu").engine == "onnxruntime-int8"
     assert Embedder(carrying, engine="onnxruntime-int8").device == "cpu"
-    assert Embedder(carrying, engine="onnxruntime", device="cpu").engine == "onnxruntime"
+    for exact in ("fp32", "onnxruntime"):
+        assert Embedder(carrying, engine=exact, device="cpu").engine == "onnxruntime"
     plain = small_bundle(tmp_path / "plain")
     assert Embedder(plain, device="cpu").engine == "onnxruntime"
     with pytest.raises(EngineUnavailable):

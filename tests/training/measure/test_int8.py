@@ -68,7 +68,7 @@ def test_a_graph_that_errs_more_is_not_added(
     monkeypatch.setattr(int8, "MOST_FALSE_MATCHES", most)
     bundle = small_bundle(tmp_path / "b")
     crops, labels = random_crops(64), np.repeat(np.arange(16), 4)
-    vectors = embed_crops(Embedder(bundle, device="cpu"), crops, progress=False)
+    vectors = embed_crops(Embedder(bundle, device="cpu"), crops)
     changed, figures = int8.add_int8(bundle, crops, vectors, labels, np.arange(64))
     assert changed.model_id == bundle.model_id
     assert (changed.int8_file is not None) == (figures is not None) == (most > 0)
