@@ -1,4 +1,4 @@
-"""Reports of a verdict, a search or a sorted heap: one self-contained HTML file that prints well."""
+"""Reports of a verdict, a search or a sorted heap: one HTML file each, which prints well."""
 
 from __future__ import annotations
 
