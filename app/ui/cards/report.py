@@ -27,13 +27,7 @@ STYLE = Path(__file__).parents[1] / "static" / "style.css"
 
 
 def verification(result: Compared, service: FaceService, *, note: str = "") -> str:
-    """Render the report of a verdict.
-
-    Args:
-        result: The verdict.
-        service: Provides the model and calibration in use.
-        note: A note from the report's author.
-    """
+    """Render the report of a verdict."""
     verdict = result.verdict
     photos = [
         boxed(f"{caption} (face {face.number} was compared)", photo)
@@ -54,7 +48,6 @@ def verification(result: Compared, service: FaceService, *, note: str = "") -> s
 
 
 def search(found: Search, service: FaceService, *, note: str = "") -> str:
-    """Render the report of a search."""
     settings = [
         ("Searched among", wording.plural(found.gallery_size, "person", "people")),
         ("Limit", wording.target(found.target_fpir).capitalize() + " pass for one of them"),

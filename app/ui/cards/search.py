@@ -22,7 +22,6 @@ class FoundFace:
 
     Attributes:
         place: Number from 1, left to right, shown on its box and its card.
-        found: The search result of the face.
         best: The person identified, or None for an unknown face.
     """
 
@@ -43,7 +42,6 @@ class FoundFace:
 
 
 def left_to_right(found: Search) -> list[FoundFace]:
-    """Return the faces of a search from left to right."""
     ordered = sorted(found.faces, key=lambda each: each.face.face.box[0] + each.face.face.box[2])
     return [
         FoundFace(place, each, each.candidates[0] if each.known else None)
@@ -67,7 +65,6 @@ def search_card(found: Search, *, photo: int = 0, name: str = "", actions: bool 
     """Render all faces of a photo with their candidates.
 
     Args:
-        found: The search.
         photo: The photo's index among the photos given, from 0.
         name: The photo's name, if there are several photos.
         actions: Whether to show the buttons for a face.
