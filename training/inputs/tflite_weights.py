@@ -22,6 +22,7 @@ from training.errors import UsageError
 MAGIC = b"TFL3"
 TYPES = {0: np.float32, 2: np.int32, 9: np.int8}
 HALF = 127.5
+CLASSES = 1000
 
 
 class Table:
@@ -121,10 +122,14 @@ def to_mobilenet_v2(layers: list[tuple[np.ndarray, np.ndarray]]) -> dict[str, Te
     kinds = (nn.Conv2d, nn.Linear)
     modules = [(name, m) for name, m in net.named_modules() if isinstance(m, kinds)]
     given = [_torch_layout(weight) for weight, _ in layers]
+    biases = [bias for _, bias in layers]
+    if given and given[-1].shape == (CLASSES + 1, net.last_channel, 1, 1):
+        # The first networks were trained with a class for the background, and end in a convolution.
+        given[-1], biases[-1] = given[-1][1:, :, 0, 0], biases[-1][1:]
     if [w.shape for w in given] != [tuple(m.weight.shape) for _, m in modules]:
-        raise UsageError("The model is not a MobileNetV2 of width 1 with 1,000 classes.")
+        raise UsageError("The model is not a MobileNetV2 of width 1 with ImageNet's classes.")
     result: dict[str, np.ndarray] = {}
-    for (name, module), weight, (_, bias) in zip(modules, given, layers, strict=True):
+    for (name, module), weight, bias in zip(modules, given, biases, strict=True):
         if isinstance(module, nn.Linear):
             result |= {f"{name}.weight": weight, f"{name}.bias": bias}
             continue

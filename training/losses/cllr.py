@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
+from scipy.special import expit
 from torch import Tensor
 
 from training.errors import UsageError
 from training.losses.base import ProxyLoss
-from training.losses.streaming import Chunk, ProxyScores, at_length_one
+from training.losses.streaming import TINY, Chunk, ProxyScores, at_length_one
 
 LOWEST = 1.0
 """Smallest slope of the calibration. Random proxies would fit 0, where the gradient vanishes."""
 
 STEPS, ENOUGH = 30, 1e-4
 
-BINS = 1 << 16
+BINS = 1 << 13
 """Impostor cosines are fitted by their histogram, which moves none by more than 1 / BINS."""
 
 
@@ -70,7 +71,9 @@ class CllrLoss(ProxyLoss):
         entropy = -self.prior * math.log(self.prior) - (1 - self.prior) * math.log1p(-self.prior)
         return _Cost.apply(embeddings, self.proxies, scores, self) / entropy
 
-    def fit(self, scores: Tensor, targets: Tensor, weights: Tensor) -> tuple[float, float]:
+    def fit(
+        self, scores: np.ndarray, targets: np.ndarray, weights: np.ndarray
+    ) -> tuple[float, float]:
         """Minimise the cost by Newton's method.
 
         Args:
@@ -81,22 +84,26 @@ class CllrLoss(ProxyLoss):
         Returns:
             Slope, and shift including the log odds of the prior.
         """
-        middle = sum(
-            float(weights @ (side * scores)) / max(float(weights @ side), 1e-12)
-            for side in (targets, 1 - targets)
+        squares, ends = scores**2, (scores.min(), scores.max())
+        own, others = (
+            np.array([side.sum(), side @ scores, side @ squares]) / max(side.sum(), TINY)
+            for side in (weights * targets, weights * (1 - targets))
         )
-        slope, shift = self.cap, math.log(self.prior / (1 - self.prior)) - self.cap * middle / 2
+        # Start from the calibration of two Gaussians of equal variance.
+        variance = (own[2] - own[1] ** 2 + others[2] - others[1] ** 2) / 2
+        slope = min(max((own[1] - others[1]) / max(variance, TINY), LOWEST), self.cap)
+        shift = math.log(self.prior / (1 - self.prior)) - slope * (own[1] + others[1]) / 2
         for _ in range(STEPS):
-            chance = torch.sigmoid(scores * slope + shift)
+            chance = expit(scores * slope + shift)
             error, curve = weights * (chance - targets), weights * chance * (1 - chance)
-            gradient = float(error @ scores), float(error.sum())
-            hessian = float(curve @ scores**2), float(curve @ scores), float(curve.sum())
+            gradient = error @ scores, error.sum()
+            hessian = curve @ squares, curve @ scores, curve.sum()
             free = not (
                 (slope >= self.cap and gradient[0] < 0) or (slope <= LOWEST and gradient[0] > 0)
             )
             step = _newton(gradient, hessian, free)
-            # Damped steps decrease the cost from any starting point.
-            size = abs(step[0]) + abs(step[1])
+            # Damped by the largest change of a logit, steps decrease the cost from anywhere.
+            size = max(abs(step[0] * end + step[1]) for end in ends)
             share = math.log1p(size) / size if size > 0 else 0.0
             slope = min(max(slope - share * step[0], LOWEST), self.cap)
             shift -= share * step[1]
@@ -116,7 +123,7 @@ def _newton(
         free: Whether the slope may move.
     """
     a, b, d = hessian
-    d = max(d, 1e-12)
+    d = max(d, TINY)
     if not free:
         return 0.0, gradient[1] / d
     determinant = max(a * d - b * b, 1e-6 * a * d, 1e-24)
@@ -138,25 +145,25 @@ class _Cost(torch.autograd.Function):
         counts = unit.new_zeros(BINS)
         for chunk in scores.chunks(unit, proxies):
             genuine[chunk.own[0]] = chunk.cosines[chunk.own]
-            impostors = chunk.cosines.clamp_(-1, 1)
-            impostors[chunk.own] = 2  # outside the histogram
-            counts += torch.histc(impostors, BINS, -1, 1)
+            cosines = chunk.cosines.clamp_(-1, 1)
+            cosines[chunk.own] = 2  # outside the histogram
+            counts += torch.histc(cosines, BINS, -1, 1)
         if scores.group is not None:
             dist.all_reduce(genuine, group=scores.group)
             dist.all_reduce(counts, group=scores.group)
-        counts = counts.double().cpu()
-        filled = counts.nonzero().flatten()
-        points = torch.cat([genuine.double().cpu(), (filled + 0.5) * (2 / BINS) - 1])
-        targets = (torch.arange(len(points)) < len(unit)).double()
+        impostors = counts.cpu().numpy().astype(np.float64)
+        filled = impostors.nonzero()[0]
+        points = np.concatenate([genuine.cpu().numpy(), (filled + 0.5) * (2 / BINS) - 1])
+        targets = (np.arange(len(points)) < len(unit)).astype(np.float64)
         ctx.of_genuine = loss.prior / len(unit)
-        ctx.of_impostor = (1 - loss.prior) / max(1.0, float(counts.sum()))
+        ctx.of_impostor = (1 - loss.prior) / max(1.0, impostors.sum())
         weights = ctx.of_genuine * targets
-        weights[len(unit) :] = ctx.of_impostor * counts[filled]
+        weights[len(unit) :] = ctx.of_impostor * impostors[filled]
         ctx.slope, ctx.shift = loss.fit(points, targets, weights)
         ctx.save_for_backward(embeddings, proxies)
         ctx.scores = scores
-        logits = points * ctx.slope + ctx.shift
-        return (weights @ F.softplus(logits * (1 - 2 * targets))).float().to(unit.device)
+        wrong = (1 - 2 * targets) * (points * ctx.slope + ctx.shift)
+        return unit.new_tensor(weights @ np.logaddexp(0, wrong))
 
     @staticmethod
     def backward(ctx: Any, d_cost: Tensor) -> tuple[Tensor, Tensor, None, None]:

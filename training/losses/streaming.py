@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -36,7 +36,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ProxyScores:
-    """How to go through the cosines of a batch to all proxies.
+    """How to go through the cosines of one batch to all proxies, forward and then backward.
 
     Attributes:
         labels: int64 ``(B,)``, the row of each sample's own proxy over all processes; the caller
@@ -51,6 +51,7 @@ class ProxyScores:
     chunk: int | None = None
     offset: int = 0
     group: Any = None
+    _only: list[Chunk] = field(default_factory=list, init=False)
 
     def chunks(self, unit: Tensor, proxies: Tensor) -> Iterator[Chunk]:
         """Cosines to this process's proxies; ``unit`` are the embeddings at length 1."""
@@ -58,7 +59,12 @@ class ProxyScores:
         for start in range(0, len(proxies), size):
             rows = slice(start, start + size)
             part, norm = at_length_one(proxies[rows])
-            yield Chunk(rows, part, norm, unit @ part.T, self._own(start, len(part), len(proxies)))
+            cosines = unit @ part.T
+            chunk = Chunk(rows, part, norm, cosines, self._own(start, len(part), len(proxies)))
+            if len(part) == len(proxies):
+                # A second pass over few proxies would cost more time than it saves memory.
+                self._only[:] = [chunk._replace(cosines=cosines.clone())]
+            yield chunk
 
     def gradients(
         self, embeddings: Tensor, proxies: Tensor, derivative: Callable[[Chunk], Tensor]
@@ -66,7 +72,7 @@ class ProxyScores:
         """Gradients of embeddings and proxies, from the derivative by the cosines ``(B, c)``."""
         unit, length = at_length_one(embeddings)
         d_unit, d_proxies = torch.zeros_like(unit), torch.empty_like(proxies)
-        for chunk in self.chunks(unit, proxies):
+        for chunk in [self._only.pop()] if self._only else self.chunks(unit, proxies):
             weights = derivative(chunk)
             d_unit.addmm_(weights, chunk.unit)
             d_part = weights.T @ unit

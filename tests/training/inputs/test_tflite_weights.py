@@ -121,6 +121,18 @@ def test_converted_layers_give_what_the_file_says(tmp_path: Path) -> None:
         torch.testing.assert_close(net.classifier[1](last), F.linear(last, *real(52)))
 
 
+def test_a_class_for_the_background_is_left_out(tmp_path: Path) -> None:
+    found = layers()
+    weight, scale, bias = found.pop()
+    extra = np.ones((1, 1, 1, weight.shape[1]), np.int8)
+    kernel = np.concatenate([extra, weight[:, None, None]])
+    found.append((kernel, np.append(scale[:1], scale), np.append(bias[:1], bias)))
+    given = to_mobilenet_v2(read_tflite(write(tmp_path / "net.tflite", found)))
+    expected = torch.tensor(weight * scale[:, None]).float()
+    torch.testing.assert_close(given["classifier.1.weight"], expected)
+    torch.testing.assert_close(given["classifier.1.bias"], torch.tensor(bias * scale).float())
+
+
 def test_what_is_no_mobilenet_is_refused(tmp_path: Path) -> None:
     files = {
         "text": b"no model at all",

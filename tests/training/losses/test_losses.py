@@ -34,7 +34,8 @@ def test_value_and_gradient_equal_the_oracle(name: str) -> None:
     value.backward()
     z, p, y = embeddings.detach().double().numpy(), proxies_of(loss), labels.numpy()
     oracle = ORACLES[name]
-    assert value.item() == pytest.approx(oracle(z, p, y), rel=2e-5)
+    # Cllr-loss is fitted to a histogram.
+    assert value.item() == pytest.approx(oracle(z, p, y), rel=1e-4 if name == "cllr" else 2e-5)
 
     def slope(array: np.ndarray, at: tuple[int, int]) -> float:
         step, kept = 1e-6, array[at]
