@@ -39,7 +39,6 @@ class AuditLog:
 
         Args:
             who: The key's name, or ``local``.
-            what: The use-case.
             **facts: JSON values such as verdict, ids and counts; no biometric data, no names.
         """
         if self._lines is None:

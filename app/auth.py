@@ -61,11 +61,7 @@ class Principal:
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
     def require(self, scope: Scope) -> None:
-        """Check that the principal has this scope.
-
-        Raises:
-            NotAllowed: The principal's scope does not include ``scope``.
-        """
+        """Check that the principal has this scope."""
         if not self.may(scope):
             raise NotAllowed(
                 f"The key {self.name!r} has the scope {self.scope!r}, but this needs {scope!r}.",
@@ -97,7 +93,6 @@ class KeyStore:
     """The keys of one installation, in a file or shared by its servers.
 
     Args:
-        place: The file or document with the keys.
         required: Require a key even if none exists, as when serving other machines. Once a key
             has existed, keys stay required until the program restarts, so that revoking the
             last key denies access instead of opening it.
@@ -115,14 +110,12 @@ class KeyStore:
         self._refresh()
 
     def keys(self) -> list[Key]:
-        """Return all current keys."""
         with self._lock:
             self._refresh()
             return list(self._keys.values())
 
     @property
     def required(self) -> bool:
-        """Whether access requires a key."""
         self.keys()
         return self._required
 
@@ -182,9 +175,6 @@ class KeyStore:
 
     def user(self, user: str | None) -> Principal:
         """Return the principal of a page user; if no key is required, the local user.
-
-        Args:
-            user: The user id from :meth:`login`.
 
         Raises:
             NotAuthenticated: A key is required, and there is no user or the key was revoked.

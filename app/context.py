@@ -29,12 +29,7 @@ class Context:
     """One model and one gallery.
 
     Attributes:
-        settings: How the app runs.
-        bundle: The model.
         pipeline: Turns photos into faces and faces into vectors.
-        gallery: People and their embeddings.
-        search: The gallery's index.
-        active: The calibration in use.
         stores: API keys, the active calibration and the audit log.
     """
 
@@ -73,7 +68,6 @@ class Context:
         return cls(settings, bundle, pipeline, gallery, search, active, stores)
 
     def close(self) -> None:
-        """Save the index and release the gallery."""
         self.pipeline.close()
         self.search.close()
         self.gallery.close()
@@ -99,7 +93,6 @@ class Context:
         return calibration
 
     def info(self) -> ModelInfo:
-        """Return the model, engine, calibration and index in use."""
         calibration = self.calibration
         return ModelInfo(
             name=self.bundle.name,
@@ -118,10 +111,6 @@ class Context:
 
 class ActiveCalibration:
     """The calibration in use: the one last activated by any server, else the bundle's own.
-
-    Args:
-        document: Stores the activated calibration.
-        bundle: The model.
 
     Raises:
         CalibrationError: The activated calibration cannot be read. Every method raises this.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
+
+from model.atomic import made_whole
 
 Edit = Callable[[bytes | None], bytes | None]
 
@@ -68,14 +69,8 @@ class FileDocument:
             if content is None:
                 self.file.unlink(missing_ok=True)
             elif content != stored:
-                self._replace(content)
-
-    def _replace(self, content: bytes) -> None:
-        with tempfile.NamedTemporaryFile("wb", dir=self.file.parent, delete=False) as fresh:
-            fresh.write(content)
-            fresh.flush()
-            os.fsync(fresh.fileno())
-        os.replace(fresh.name, self.file)
+                with made_whole(self.file, private=True) as fresh:
+                    fresh.write_bytes(content)
 
 
 def private(path: str, flags: int) -> int:

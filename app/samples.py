@@ -47,12 +47,7 @@ SOURCES = (
 
 @dataclass(frozen=True)
 class Sample:
-    """One example that a visitor can click.
-
-    Attributes:
-        name: What it shows.
-        photos: One or two photos.
-    """
+    """One example that a visitor can click."""
 
     name: str
     photos: tuple[Upload, ...]
@@ -100,7 +95,6 @@ def pairs() -> tuple[Sample, ...]:
 
 @cache
 def singles() -> tuple[Sample, ...]:
-    """Return the examples with one photo."""
     return (
         Sample("Eileen Collins", (collins(),)),
         Sample("Grace Hopper", (hopper(),)),

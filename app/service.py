@@ -97,11 +97,7 @@ class FaceService(PeopleService):
         return photo
 
     def embed(self, image: bytes) -> tuple[Photo, np.ndarray]:
-        """Return the faces in a photo and their float32 unit vectors ``(N, D)``.
-
-        Raises:
-            NoFace: The photo shows no face.
-        """
+        """Return the faces in a photo and their float32 unit vectors ``(N, D)``."""
         self.principal.require("read")
         photo, vectors = search_gallery.embed(self.context, image)
         self._log("embed", faces=len(photo.faces))
@@ -123,8 +119,6 @@ class FaceService(PeopleService):
         result is a ``ChoiceNeeded`` with the verdict of every pair.
 
         Args:
-            image_a: The first photo, encoded.
-            image_b: The second photo, encoded.
             target_fmr: Highest allowed false-match rate; None for the settings' value.
             prior: Prior probability of "same person", for ``Verdict.posterior``.
             face_a: Number of the face to compare in the first photo, from 1, largest first.
@@ -156,9 +150,7 @@ class FaceService(PeopleService):
         """Compare pairs of photos one after another; each pair gets a verdict or an error.
 
         Args:
-            pairs: The pairs to compare.
             read: Returns a photo's bytes, given its name.
-            target_fmr: As in :meth:`verify`.
             cancel: Set it to stop; the work ends with ``Cancelled``.
         """
         self.principal.require("read")
@@ -191,17 +183,7 @@ class FaceService(PeopleService):
         progress: Progress | None = None,
         cancel: threading.Event | None = None,
     ) -> Evidence:
-        """Measure which regions of two crops, uint8 ``(112, 112, 3)``, carry their similarity.
-
-        Args:
-            crop_a: The crop from the first photo.
-            crop_b: The crop from the second photo.
-            progress: Called at each step.
-            cancel: Set it to stop; the work ends with ``Cancelled``.
-
-        Raises:
-            Cancelled: ``cancel`` was set.
-        """
+        """Measure which regions of two crops, uint8 ``(112, 112, 3)``, carry their similarity."""
         self.principal.require("read")
         return verify_photos.occlusion_map(
             self.context, crop_a, crop_b, progress=progress, cancel=cancel
@@ -218,14 +200,10 @@ class FaceService(PeopleService):
         """Identify the faces in a photo.
 
         Args:
-            image: The photo, encoded.
             top: Most people listed per face.
             target_fpir: Highest allowed chance that a stranger matches anyone in the gallery;
                 None for the settings' value.
             face: Search for this face only, from 1, largest first.
-
-        Raises:
-            NoFace: The photo shows no face, or none with that number.
         """
         self.principal.require("read")
         result = search_gallery.search(
@@ -239,7 +217,6 @@ class FaceService(PeopleService):
         return result
 
     def model_info(self) -> ModelInfo:
-        """Return the model, engine, device, calibration and index in use."""
         self.principal.require("read")
         return self.context.info()
 
@@ -264,12 +241,9 @@ class FaceService(PeopleService):
         Args:
             source: The bytes of a zip with one folder per person, or a folder inside the
                 settings' ``own_photos``.
-            progress: Called at each step.
-            cancel: Set it to stop; the work ends with ``Cancelled``.
 
         Raises:
             CalibrationError: There are too few people or photos, or the folder may not be read.
-            Cancelled: ``cancel`` was set.
         """
         self.principal.require("admin")
         result = own_calibration.measure(self.context, source, progress=progress, cancel=cancel)

@@ -100,8 +100,6 @@ class Settings:
         queue_seconds: Longest wait for a worker, in seconds.
         upload_seconds: Longest time for a whole request to arrive, in seconds.
         rate_per_minute: Requests per minute for each key and each address; 0 for no limit.
-        batching: Combine the crops of concurrent requests into one run of the network: ``on``,
-            ``off``, or ``auto`` (only on a GPU; on a CPU, concurrent small runs are faster).
         audit: Write the audit log.
         own_photos: The only folder that "calibrate on my own photos" may read, or None.
     """
@@ -132,7 +130,6 @@ class Settings:
     queue_seconds: Seconds = 20.0
     upload_seconds: Seconds = 120.0
     rate_per_minute: Natural = 600
-    batching: Literal["auto", "on", "off"] = "auto"
     audit: bool = True
     own_photos: Folder | None = None
 
@@ -142,7 +139,6 @@ class Settings:
 
         Args:
             file: A TOML file; by default the one named by ``FACE_SETTINGS``, if set.
-            **options: Settings by name.
 
         Raises:
             BadSetting: A name is unknown or a value is not allowed.

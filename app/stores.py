@@ -20,7 +20,6 @@ class Stores:
     """An installation's stored data other than the gallery.
 
     Attributes:
-        keys: The API keys.
         calibration: The calibration that a user activated.
         audit: The audit log; None if it is off.
         shared: State shared by all servers of a PostgreSQL gallery; None with a SQLite gallery.
@@ -36,9 +35,6 @@ class Stores:
         """Open the files in the data folder, or the PostgreSQL database of the gallery.
 
         If the database has never had keys or a calibration, this server's files are copied to it.
-
-        Raises:
-            GalleryUnavailable: The database is not available.
         """
         if not settings.gallery:
             return cls(

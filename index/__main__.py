@@ -25,7 +25,6 @@ from model.errors import FaceError, GalleryError, GalleryUnavailable, IndexUnava
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
     arguments = _parser().parse_args(argv)
     try:
         if arguments.command == "key":
@@ -135,28 +134,36 @@ def _place(url: str) -> tuple[str, ...]:
 
 
 def _gallery(arguments: argparse.Namespace) -> Gallery:
-    key = read_key(arguments.key_file) if arguments.key_file else key_from()
+    key = _gallery_key(arguments.key_file)
     model_id = getattr(arguments, "model_id", None)
-    url = arguments.gallery
-    if model_id is None and url is None and not (arguments.data / DATABASE_FILE).exists():
-        raise GalleryError(f"There is no gallery in {arguments.data}.")
+    return _open(arguments.data, arguments.gallery, arguments.secrets, key, model_id)
+
+
+def _gallery_key(file: Path | None) -> bytes | None:
+    return read_key(file) if file else key_from()
+
+
+def _open(
+    folder: Path, url: str | None, secrets_url: str | None, key: bytes | None, model_id: str | None
+) -> Gallery:
+    """Opens a gallery; a new one only with a model."""
+    if model_id is None and url is None and not (folder / DATABASE_FILE).exists():
+        raise GalleryError(f"There is no gallery in {folder}.")
     try:
-        return Gallery.open(
-            arguments.data, url=url, secrets_url=arguments.secrets, model_id=model_id, key=key
-        )
+        return Gallery.open(folder, url=url, secrets_url=secrets_url, model_id=model_id, key=key)
     except ValueError as error:
-        raise GalleryError(f"The gallery {url!r} cannot be opened: {error}.") from error
+        raise GalleryError(
+            f"The gallery {url or str(folder)!r} cannot be opened: {error}."
+        ) from error
 
 
 def _move_gallery(arguments: argparse.Namespace) -> int:
-    key = read_key(arguments.key_file) if arguments.key_file else key_from()
+    key = _gallery_key(arguments.key_file)
     to_key = read_key(arguments.to_key_file) if arguments.to_key_file else key
     with ExitStack() as opened:
-        source = opened.enter_context(
-            _gallery_at(arguments.source, arguments.from_secrets, key, None, opened)
-        )
-        target = opened.enter_context(
-            _gallery_at(arguments.target, arguments.to_secrets, to_key, source, opened)
+        source = _gallery_at(arguments.source, arguments.from_secrets, key, None, opened)
+        target = _gallery_at(
+            arguments.target, arguments.to_secrets, to_key, source.model_id, opened
         )
         if source.gallery_id == target.gallery_id:
             raise GalleryError("Source and target are the same gallery; name another target.")
@@ -171,22 +178,13 @@ def _move_gallery(arguments: argparse.Namespace) -> int:
 
 
 def _gallery_at(
-    where: str,
-    secrets_url: str | None,
-    key: bytes | None,
-    model: Gallery | None,
-    opened: ExitStack,
+    where: str, secrets_url: str | None, key: bytes | None, model_id: str | None, opened: ExitStack
 ) -> Gallery:
-    """Opens the gallery in a folder or at an address; a new one uses the model of ``model``."""
-    url = where if "://" in where else None
-    if url is None and model is None and not (Path(where) / DATABASE_FILE).exists():
-        raise GalleryError(f"There is no gallery in {where}.")
-    folder = opened.enter_context(tempfile.TemporaryDirectory()) if url else where
-    try:
-        model_id = model.model_id if model else None
-        return Gallery.open(folder, url=url, secrets_url=secrets_url, model_id=model_id, key=key)
-    except ValueError as error:
-        raise GalleryError(f"The gallery {where!r} cannot be opened: {error}.") from error
+    """Opens the gallery in a folder or at an address."""
+    if "://" not in where:
+        return opened.enter_context(_open(Path(where), None, secrets_url, key, model_id))
+    folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+    return opened.enter_context(_open(folder, where, secrets_url, key, model_id))
 
 
 def _index(gallery: Gallery, url: str) -> VectorIndex:

@@ -31,11 +31,9 @@ class Finding:
             ``outlier``: the face does not look like the person's other photos.
             ``poor_quality``: the quality of the face is too low.
         photo: Index of the photo in the input, from 0.
-        message: A sentence for people.
         score: The measured similarity or quality, if any.
         limit: The limit that the score was compared with.
         person_id: The person that the photo or face belongs to, if known.
-        name: That person's name.
     """
 
     code: FindingCode
@@ -54,7 +52,6 @@ class EnrollmentChecks:
     commit in between.
 
     Args:
-        search: Search over the enrolled people.
         conflict: Maps the number of strangers in a search (``SearchResult.strangers``) to the
             calibrated score from which two faces count as one person.
         outlier: Score below which two photos count as different people.
@@ -80,8 +77,6 @@ class EnrollmentChecks:
         """Checks photos of a new or an existing person.
 
         Args:
-            photos: The photos to enroll.
-            name: The person's name.
             person_id: The person to add them to, or None for a new one.
 
         Returns:

@@ -22,11 +22,6 @@ false alarms of people with one, on average, with two models. More photos were n
 def strangers(fusion: Fusion, people: int, photos: int) -> int:
     """Effective number of stranger comparisons in a search.
 
-    Args:
-        fusion: The fusion method.
-        people: People in the gallery.
-        photos: Photos in the gallery.
-
     Returns:
         The equivalent number of comparisons with single photos, at least 1. With ``max`` each
         photo counts.

@@ -32,7 +32,6 @@ class SearchResult:
 
     Attributes:
         nearest: The nearest people, best first, regardless of score.
-        people: Number of people searched.
         strangers: Effective number of comparisons with strangers, for the choice of a threshold;
             see :func:`index.fusion.strangers`.
     """
@@ -43,13 +42,7 @@ class SearchResult:
 
 
 class PeopleSearch:
-    """A gallery with its index, kept in sync. Thread-safe.
-
-    Args:
-        gallery: The source of truth.
-        index: An index of the gallery.
-        fusion: How the scores of a person's photos are fused.
-    """
+    """A gallery with its index, kept in sync. Thread-safe."""
 
     def __init__(
         self, gallery: Gallery, index: VectorIndex, *, fusion: Fusion = DEFAULT_FUSION
@@ -71,12 +64,11 @@ class PeopleSearch:
         *,
         dimension: int | None = None,
         fusion: Fusion = DEFAULT_FUSION,
-        progress: bool = False,
     ) -> PeopleSearch:
         """Opens the index of a gallery; see :func:`index.engines.open.open_index`."""
         search = cls(gallery, connect(gallery, url, dimension=dimension), fusion=fusion)
         try:
-            search.sync(progress=progress)
+            search.sync()
         except BaseException:
             search.index.close()
             raise
@@ -84,11 +76,8 @@ class PeopleSearch:
             search._listener = gallery.changes.listen(search._try_to_sync)
         return search
 
-    def sync(self, *, progress: bool = False) -> int:
+    def sync(self) -> int:
         """Brings the index up to date with the commits of all processes.
-
-        Args:
-            progress: Show a progress bar on the terminal during a rebuild.
 
         Returns:
             The number of changes applied.
@@ -98,7 +87,7 @@ class PeopleSearch:
         # who may be retrying a server that does not answer.
         if self.index.mark != self.gallery.changes.head():
             with self._sync_lock:
-                applied = catch_up(self.gallery, self.index, progress=progress)
+                applied = catch_up(self.gallery, self.index)
                 self._unsaved += applied
         # In this order, because the length of an index on a server takes a request.
         if self._unsaved > _SAVE_AFTER and self._unsaved > len(self.index) // 100:
@@ -111,9 +100,7 @@ class PeopleSearch:
         """Finds the people nearest to each of several faces.
 
         Args:
-            queries: The faces.
             k: Most people to return for each face.
-            fusion: Overrides the fusion of this object.
 
         Raises:
             BundleMismatch: If a face was embedded by another model.
@@ -151,7 +138,6 @@ class PeopleSearch:
         return max(0, head.seq - (mark.seq if mark else 0))
 
     def stats(self) -> IndexStats:
-        """Type and size of the index."""
         return self.index.stats()
 
     def save(self) -> bool:

@@ -41,12 +41,8 @@ class StoredPhoto:
 
     Attributes:
         id: The photo's number in this gallery, as text; never reused.
-        person_id: The person it belongs to.
-        content_hash: Hash of the original file's bytes.
         quality: Quality score in ``[0, 1]``, or None.
-        source_name: Origin of the photo, usually a file name.
         created: Time of enrollment, in seconds since the epoch.
-        note: Why it was stored despite failed checks.
     """
 
     id: str
@@ -65,7 +61,6 @@ class Person:
     Attributes:
         id: Random id; never changes.
         name: Display name; need not be unique.
-        metadata: JSON data from the caller.
         consent: How and when the person agreed to be enrolled.
         photos: Number of photos stored.
         created: Time of enrollment, in seconds since the epoch.
@@ -86,7 +81,6 @@ class Mark:
     """A point in a gallery's change log.
 
     Attributes:
-        gallery_id: Id of the gallery.
         seq: Number of the last change included; 0 for none.
         token: Random number written with that change. A gallery restored from an older copy
             reuses sequence numbers but not tokens, so that an index detects the restore.
@@ -129,7 +123,6 @@ class Erased:
     """The result of an erasure.
 
     Attributes:
-        person_id: The person whose data was erased.
         people: Person records removed (name, metadata, consent).
         photos: Photo records and embeddings removed.
         thumbnails: Thumbnails removed.

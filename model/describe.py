@@ -22,7 +22,6 @@ from model.types import Face, Quality
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("photo", type=Path)
     parser.add_argument("--bundle", type=Path, default=DEFAULT, help="model to embed with")
     parser.add_argument("--no-embedding", action="store_true", help="faces and quality only")

@@ -84,9 +84,6 @@ class Rate:
     """An error rate with its 95% interval and counts.
 
     Attributes:
-        value: The point estimate.
-        low: Lower end of the 95% interval.
-        high: Upper end of the 95% interval.
         errors: Number of errors counted.
         trials: Number of pairs tested.
     """
@@ -103,12 +100,10 @@ class Verdict:
     """The answer to "are these two the same person?", with its evidence.
 
     Attributes:
-        decision: ``same``, ``different`` or ``inconclusive``.
         score: Cosine similarity in ``[-1, 1]``.
         threshold: Score at and above which the decision is ``same``.
         reject_below: Score below which the decision is ``different``; between the two it is
             ``inconclusive``.
-        target_fmr: The requested false-match rate.
         fmr: Fraction of stranger pairs that score at least this high.
         fnmr: Fraction of same-person pairs that score below this.
         likelihood_ratio: How many times likelier this score is for one person than for two; None
@@ -118,8 +113,6 @@ class Verdict:
         d_genuine: Distance of the score from the genuine mean, in pooled standard deviations.
         d_impostor: Distance of the score from the impostor mean, in the same unit.
         supported: False if the calibration is too small to measure ``target_fmr``.
-        calibration_id: The calibration used.
-        model_id: The model that made the two embeddings.
         reasons: Readable sentences, most important first.
     """
 
@@ -149,8 +142,6 @@ class Match:
     """One person found by a search.
 
     Attributes:
-        person_id: The gallery's id of the person.
-        name: The person's name.
         score: Fused cosine similarity to the person's photos.
         photo_id: The photo that matched best.
         margin: Score minus the next person's score, or None if there is no next person.

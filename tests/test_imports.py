@@ -12,7 +12,7 @@ from tests.paths import ROOT
 
 ALLOWED = {
     "model": {"model"},
-    "index": {"index", "model.types", "model.errors", "model.__version__"},
+    "index": {"index", "model.types", "model.errors", "model.atomic", "model.__version__"},
     "training": {"training", "model", "index"},
     "app": {"app", "index", "model"},
 }

@@ -65,7 +65,6 @@ def split(table: Table, name: str, seed: int = 0) -> Split:
     """Split a table.
 
     Args:
-        table: Any dataset.
         name: ``paper``: all parts share the classes; test is the official one if there is one.
             ``zero_shot``: trains on the first half of the classes, tests on the second; the last
             tenth of the first half is ``val``. ``identity_disjoint``: the official identity split
@@ -73,7 +72,6 @@ def split(table: Table, name: str, seed: int = 0) -> Split:
             is ``val``. ``held_out``: the people ``distill`` also holds out, half of them as
             ``val``, half as ``test``. A tenth is at least two classes, unless that would leave
             fewer than two to train on.
-        seed: Seed of all random choices.
     """
     if name not in SPLITS:
         raise ValueError(f"split is {name!r}; it must be one of {', '.join(SPLITS)}")

@@ -52,7 +52,6 @@ def append(path: Path, text: str) -> None:
 
 
 def cut(path: Path, length: int) -> None:
-    """Cut a file to its first ``length`` bytes."""
     with path.open("r+b") as file:
         file.truncate(length)
 

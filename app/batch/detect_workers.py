@@ -47,14 +47,7 @@ def look(
 
 @contextmanager
 def lookers(pipeline: Pipeline, policy: ChoicePolicy, photos: int, workers: int) -> Iterator[Look]:
-    """Yield a function that processes one photo; call it from at least ``workers`` threads.
-
-    Args:
-        pipeline: Finds faces if worker processes are not worth it.
-        policy: How to choose the face.
-        photos: Expected number of photos.
-        workers: Photos processed at once.
-    """
+    """Yield a function that processes one photo; call it from at least ``workers`` threads."""
     if photos < ENOUGH or pipeline.embedder.device != "cpu":
         yield partial(look, pipeline, policy)
         return

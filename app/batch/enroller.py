@@ -44,9 +44,6 @@ def lookers_and_threads(asked: int | None = None) -> tuple[int, int]:
     With the shipped model on a CPU, detection and the network take about as long, so each gets
     half of the cores, up to `MOST_LOOKERS`. More threads than cores would slow down each batch.
     With a lighter network or a GPU, more detection workers pay off.
-
-    Args:
-        asked: Number of detection workers; None for the default.
     """
     count = processors()
     half = max(1, min(MOST_LOOKERS, count // 2))
@@ -67,11 +64,9 @@ class BatchEnroller:
     """Enrolls items with one context.
 
     Args:
-        context: Model and gallery.
         policy: How to choose the face: ``exactly_one`` refuses photos with several,
             ``largest_central`` takes the largest and most central.
         overrides: Reason by status for storing such photos anyway.
-        dry_run: Check everything and store nothing.
         workers: Photos decoded and detected at once; see :func:`lookers_and_threads`.
     """
 

@@ -31,7 +31,6 @@ def fill(gallery: Gallery, items: Sequence[Item], lines: Mapping[Key, Line]) -> 
     """Add missing metadata to the people in the gallery.
 
     Args:
-        gallery: The gallery.
         items: From :func:`joined`.
         lines: Report lines of the items; only people with a stored photo are updated.
 

@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.batch import csv_file
-from app.batch.sources import BadSource, is_photo
+from app.batch.photo_files import is_photo
+from app.batch.sources import BadSource
 from app.usecases.many import COLUMNS, Pair, PairAnswer
 
 
 def read_pairs(file: Path) -> list[Pair]:
-    """Read pairs from a CSV file.
-
-    Raises:
-        BadSource: It cannot be read, or holds no pairs.
-    """
+    """Read pairs from a CSV file."""
     try:
         return parse_pairs(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
@@ -26,11 +23,7 @@ def read_pairs(file: Path) -> list[Pair]:
 
 
 def parse_pairs(text: str) -> list[Pair]:
-    """Return the pairs of a CSV with two columns, with or without a header line.
-
-    Raises:
-        BadSource: A line has one column, or there is none.
-    """
+    """Return the pairs of a CSV with two columns, with or without a header line."""
     try:
         lines = csv.reader(io.StringIO(text, newline=""))
         rows = [row for row in lines if any(cell.strip() for cell in row)]
@@ -47,11 +40,7 @@ def parse_pairs(text: str) -> list[Pair]:
 
 
 def folder_pairs(first: Path, second: Path) -> tuple[list[Pair], list[str]]:
-    """Return the photos of two folders that have the same name, and the names in one folder only.
-
-    Raises:
-        BadSource: A folder does not exist, or no name is in both.
-    """
+    """Return pairs of photos of one name in two folders, and the names in one folder only."""
     names = [_photos(folder) for folder in (first, second)]
     pairs = [Pair(str(first / name), str(second / name)) for name in names[0] if name in names[1]]
     if not pairs:

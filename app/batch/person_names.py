@@ -18,7 +18,6 @@ def people_of(paths: Sequence[PurePath], *, wrapped: bool = True) -> list[str | 
     photos are in one folder, the folder is the name, unless most file names contain one.
 
     Args:
-        paths: The photos.
         wrapped: True if a common folder may exist only because of packing, as in a zip. If
             False, a single common folder is always the person's name.
     """

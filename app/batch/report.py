@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from app.batch import csv_file
-from app.batch.sources import BadSource, Key, printable
+from app.batch.photo_files import printable
+from app.batch.sources import BadSource, Key
 
 STORED = ("accepted", "already")
 
@@ -22,11 +23,8 @@ class Line:
     """The result of one photo.
 
     Attributes:
-        file: The photo's name in the source.
-        name: The person's name.
         status: ``accepted``, ``already`` (the same photo is stored for this person), or why not.
         message: The same as a sentence.
-        person_id: The person who has the photo.
         photo_id: Its id in the gallery, if it is stored.
         quality: 0 to 1; empty if no face was chosen.
     """
@@ -85,7 +83,6 @@ class Report:
         self.lines.update({line.key: line for line in new})
 
     def keep(self, keys: Collection[Key]) -> None:
-        """Remove all lines except those with these keys."""
         kept = {key: line for key, line in self.lines.items() if key in keys}
         if len(kept) == len(self.lines):
             return

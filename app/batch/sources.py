@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import csv
-import lzma
-import os
-import stat
-import threading
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from app.batch.person_names import people_of
+from app.batch.photo_files import (
+    UNZIPPING_ERRORS,
+    PhotoFile,
+    file_reader,
+    folder_photos,
+    printable,
+    zip_photos,
+)
 from index.types import MAX_NAME, usable_name
-from model.errors import BadImage, FaceError
-from model.faces.image import SUFFIXES
+from model.errors import FaceError
 
-UNZIPPING_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, OSError,
-                    NotImplementedError, EOFError, ValueError)  # fmt: skip
-"""Every exception that a damaged or unsupported zip may raise."""
 OWN_COLUMNS = ("path", "name", "consent")
 """CSV columns with a fixed meaning; all others are stored with the person as metadata."""
 
@@ -54,7 +53,6 @@ class Item:
         file: The photo's name in the source.
         name: The person's name; may be empty if there is a ``problem``.
         read: Returns the encoded photo, cut one byte past the size limit.
-        consent: How the person agreed.
         metadata: Further columns of a CSV.
         problem: Why it is not read at all.
     """
@@ -79,16 +77,13 @@ def open_source(source: Path, max_bytes: int) -> list[Item]:
             with the columns ``name`` and ``path`` (relative to the CSV's folder), optionally
             ``consent``, and others, which are stored as metadata.
         max_bytes: Size limit; larger photos are not read to their end.
-
-    Raises:
-        BadSource: The source does not exist, or has no photos.
     """
     if source.is_dir():
-        items = list(_from_folder(source, max_bytes))
+        items = list(_named(folder_photos(source, max_bytes), wrapped=False))
     elif source.suffix.lower() == ".csv":
         items = list(_from_csv(source, max_bytes))
     elif _is_zip(source):
-        items = list(_from_zip(source, max_bytes))
+        items = list(_named(_unzipped(source, max_bytes), wrapped=True))
     elif not source.exists():
         raise BadSource(f"There is no folder or file {str(source)!r}.")
     else:
@@ -100,11 +95,6 @@ def open_source(source: Path, max_bytes: int) -> list[Item]:
         )
     order = {name: place for place, name in enumerate(dict.fromkeys(i.name for i in items))}
     return sorted(items, key=lambda item: order[item.name])
-
-
-def printable(path: str) -> str:
-    """Return a path as valid UTF-8 text; other bytes become escapes such as ``\\xff``."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _item(file: str, name: str | None, read: Callable[[], bytes], *facts: Any) -> Item:
@@ -123,11 +113,17 @@ def _item(file: str, name: str | None, read: Callable[[], bytes], *facts: Any) -
         return Item(file, ascii(name)[:MAX_NAME], read, problem=Problem("no_name", message))
 
 
-def _from_folder(folder: Path, max_bytes: int) -> Iterator[Item]:
-    inside = [file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file()]
-    photos = list(filter(is_photo, inside))
-    for path, name in zip(photos, people_of(photos, wrapped=False), strict=True):
-        yield _item(path.as_posix(), name, file_reader(folder / path, max_bytes, within=folder))
+def _unzipped(source: Path, max_bytes: int) -> list[PhotoFile]:
+    try:
+        return zip_photos(source, max_bytes)
+    except UNZIPPING_ERRORS as error:
+        raise BadSource(f"{source.name} cannot be read as a zip file: {error}.") from error
+
+
+def _named(photos: Sequence[PhotoFile], *, wrapped: bool) -> Iterator[Item]:
+    names = people_of([PurePosixPath(file) for file, _ in photos], wrapped=wrapped)
+    for (file, read), name in zip(photos, names, strict=True):
+        yield _item(file, name, read)
 
 
 def _from_csv(source: Path, max_bytes: int) -> Iterator[Item]:
@@ -180,72 +176,3 @@ def _is_zip(source: Path) -> bool:
     except zipfile.BadZipFile:
         # It ends like one, such as a part of several; opening it says what is wrong.
         return True
-
-
-def _from_zip(source: Path, max_bytes: int) -> Iterator[Item]:
-    try:
-        archive = zipfile.ZipFile(source)
-    except UNZIPPING_ERRORS as error:
-        raise BadSource(f"{source.name} cannot be read as a zip file: {error}.") from error
-    lock = threading.Lock()
-    entries = [
-        entry for entry in archive.infolist()
-        # The name comes first: of an empty one Python 3.11 cannot tell whether it is a folder.
-        if is_photo(PurePosixPath(entry.filename)) and not entry.is_dir()
-    ]  # fmt: skip
-    names = people_of([PurePosixPath(entry.filename) for entry in entries])
-    for entry, name in zip(entries, names, strict=True):
-        yield _item(entry.filename, name, zip_reader(archive, entry, lock, max_bytes))
-
-
-def is_photo(path: PurePath) -> bool:
-    """Return whether a path looks like a photo: it has an image suffix and is not hidden."""
-    hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
-    return path.suffix.lower() in SUFFIXES and not hidden
-
-
-def file_reader(file: Path, max_bytes: int, *, within: Path) -> Callable[[], bytes]:
-    """Return a function that reads a photo, up to one byte past the limit to detect large files.
-
-    A CSV or folder may come from someone else. Nothing outside ``within`` is read, neither by path
-    nor through a symlink, and only regular files are read, because a pipe might never end.
-    """
-
-    def read() -> bytes:
-        try:
-            real = file.resolve()
-            if not real.is_relative_to(within.resolve()):
-                raise ValueError("it lies outside the folder of the source")
-            descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-            with open(descriptor, "rb") as stream:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise ValueError("it is not a regular file")
-                return stream.read(max_bytes + 1)
-        except (OSError, ValueError) as error:
-            # A ValueError means an impossible path, and its text already says why.
-            why = getattr(error, "strerror", error)
-            raise BadImage(f"{printable(file.name)} cannot be read: {why}.") from error
-
-    return read
-
-
-def zip_reader(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, lock: threading.Lock, max_bytes: int
-) -> Callable[[], bytes]:
-    """Like :func:`file_reader`, for a photo in a zip; ``lock`` guards the archive."""
-
-    def read() -> bytes:
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise BadImage(
-                f"{entry.filename} is packed in a way that cannot be unpacked safely: a few bytes "
-                "may unfold to gigabytes at once. Make an ordinary zip file."
-            )
-        try:
-            # Stops zip bombs: at most one byte past the limit is unpacked, and the decoder
-            # refuses that.
-            with lock, archive.open(entry) as stream:
-                return stream.read(max_bytes + 1)
-        except UNZIPPING_ERRORS as error:
-            raise BadImage(f"{entry.filename} cannot be read from the zip: {error}.") from error
-
-    return read

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def verify(settings: Settings, options: argparse.Namespace) -> int:
-    """Compare two photo files."""
     from app.usecases.results import ChoiceNeeded, Compared
 
     settings.prepare()
@@ -77,7 +76,6 @@ def verify(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def search(settings: Settings, options: argparse.Namespace) -> int:
-    """Identify the faces in a photo file."""
     settings.prepare()
     photo = read_photo(options.photo, settings)
     with open_service(settings) as service:
@@ -188,7 +186,6 @@ def _from_milvus_too(gallery: Gallery, url: str, erased: Erased) -> Erased:
 
 @contextmanager
 def open_service(settings: Settings) -> Iterator[Any]:
-    """Open the service for the duration of the block."""
     from app.service import FaceService
 
     service = FaceService.open(settings)
@@ -214,11 +211,7 @@ def _gallery(settings: Settings) -> Iterator[Any]:
 
 
 def read_photo(path: Path, settings: Settings) -> bytes:
-    """Read a photo file, up to one byte past the size limit.
-
-    Raises:
-        BadImage: It cannot be read.
-    """
+    """Read a photo file, up to one byte past the size limit."""
     try:
         with path.open("rb") as file:
             return file.read(settings.max_upload_bytes + 1)

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.batch.photo_files import printable
 from app.batch.report import Line, Report
-from app.batch.sources import BadSource, Item, open_source, printable
+from app.batch.sources import BadSource, Item, open_source
 from app.cli import exit_codes
 from app.cli.output import failed, heard
 from app.cli.parser import Parser, common_options, positive, settings_of
@@ -31,7 +32,6 @@ DRY_RUN = (
 
 
 def main(arguments: list[str]) -> int:
-    """Run one enrollment; returns its exit code."""
     options = _parser().parse_args(arguments)
     return heard(lambda: _run(options))
 
@@ -164,7 +164,6 @@ def _parser() -> Parser:
 
 
 def add_arguments(parser: Parser) -> None:
-    """Add the options of an enrollment to those that all commands share."""
     parser.description = (
         "Enroll many photos: a folder (person/photo.jpg or Person_0001.jpg), a CSV "
         "(name,path[,consent,...]) or a zip of a folder."

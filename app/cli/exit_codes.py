@@ -21,8 +21,6 @@ class WrongUsage(errors.FaceError):
 
 
 class Unexpected(errors.FaceError):
-    """An unexpected error."""
-
     code = "internal"
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli import enroll, many
+from app.cli import commands, enroll, many
 from app.cli.exit_codes import INTERRUPTED, USAGE
 from app.cli.output import failed, heard
 from app.cli.parser import Parser, common_options, positive, rate, settings_of
@@ -31,7 +31,6 @@ EXIT_CODES = """exit codes:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; returns its exit code."""
     options = _parser().parse_args(arguments)
     return heard(lambda: _run(options))
 
@@ -57,76 +56,88 @@ def _parser() -> Parser:
         parents=[common],
     )
     parser.add_argument("--version", action="version", version=__version__)
-    _serving(parser)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
-
-    serve = commands.add_parser("serve", parents=[common], help="serve the page and the API")
-    _serving(serve)
-
-    verify = commands.add_parser("verify", parents=[common], help="are two photos of one person?")
-    verify.add_argument("first", type=Path, metavar="A")
-    verify.add_argument("second", type=Path, metavar="B")
-    verify.add_argument("--target-fmr", type=rate, help="such as 0.0001: 1 in 10,000 strangers")
-    verify.add_argument("--prior", type=rate, help="probability of 'same' before looking")
-    verify.add_argument("--face-a", type=positive, help="which face of A, from 1, largest first")
-    verify.add_argument("--face-b", type=positive, help="which face of B")
-    verify.add_argument("--report", type=Path, metavar="OUT.html", help="also write a report")
-    verify.add_argument("--note", default="", help="words to put into the report")
-
-    pairs = commands.add_parser("verify-many", parents=[common], help="verify many pairs of photos")
-    many.add_pairs_arguments(pairs)
-
-    heap = commands.add_parser("cluster", parents=[common], help="sort photos by person")
-    many.add_cluster_arguments(heap)
-
-    search = commands.add_parser("search", parents=[common], help="who is in this photo?")
-    search.add_argument("photo", type=Path, metavar="PHOTO")
-    search.add_argument("--top", type=positive, default=3, help="people listed per face")
-    search.add_argument("--target-fpir", type=rate, help="chance of any false match, such as 0.01")
-
-    batch = commands.add_parser("enroll", parents=[common], help="enroll a folder, CSV or zip")
-    enroll.add_arguments(batch)
-
-    people = commands.add_parser("people", parents=[common], help="list the gallery")
-    people.add_argument("query", nargs="?", default="", help="part of the name")
-
-    forget = commands.add_parser("forget", parents=[common], help="erase a person for good")
-    forget.add_argument("name", metavar="NAME", help="name or id")
-    forget.add_argument("--yes", action="store_true", help="do not ask")
-
-    for command in (verify, search, people, forget):
-        command.add_argument("--json", action="store_true", help="for programs")
-
-    keys = commands.add_parser("keys", help="credentials for the API and the page")
+    _serve_options(parser)
+    parser.set_defaults(run=_serve)
+    offered = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    for name, run, add_arguments, text in (
+        ("serve", _serve, _serve_options, "serve the page and the API"),
+        ("verify", commands.verify, _verify_options, "are two photos of one person?"),
+        ("verify-many", many.verify_many, many.add_pairs_arguments, "verify many pairs of photos"),
+        ("cluster", many.cluster, many.add_cluster_arguments, "sort photos by person"),
+        ("search", commands.search, _search_options, "who is in this photo?"),
+        ("enroll", enroll.command, enroll.add_arguments, "enroll a folder, CSV or zip"),
+        ("people", commands.people, _people_options, "list the gallery"),
+        ("forget", commands.forget, _forget_options, "erase a person for good"),
+        ("audit", _check_audit, _audit_options, "check the audit log's chain"),
+    ):
+        child = offered.add_parser(name, parents=[common], help=text)
+        add_arguments(child)
+        child.set_defaults(run=run)
+    keys = offered.add_parser("keys", help="credentials for the API and the page")
     actions = keys.add_subparsers(title="actions", required=True, parser_class=Parser)
-    add = actions.add_parser("add", parents=[common], help="make a key and show it once")
-    add.add_argument("name", metavar="NAME")
-    add.add_argument("--scope", choices=("read", "enroll", "admin"), default="read")
-    show = actions.add_parser("list", parents=[common], help="names and scopes")
-    revoke = actions.add_parser("revoke", parents=[common], help="make a key invalid")
-    revoke.add_argument("name", metavar="NAME")
-
-    audit = commands.add_parser(
-        "audit",
-        parents=[common],
-        help="check the audit log's chain",
-        description="Check that each line of the audit log follows from the one before. The end "
-        "of the log is not covered: that the last lines were taken away does not show.",
-    )
-
-    for command, function in (
-        (parser, _serve), (serve, _serve), (verify, _command("verify")),
-        (search, _command("search")), (batch, enroll.command), (pairs, many.verify_many),
-        (heap, many.cluster), (people, _command("people")),
-        (forget, _command("forget")), (add, _with_keys(_add_key)),
-        (show, _with_keys(_list_keys)),
-        (revoke, _with_keys(_revoke_key)), (audit, _check_audit),
-    ):  # fmt: skip
-        command.set_defaults(run=function)
+    for name, run, add_arguments, text in (
+        ("add", _add_key, _key_options, "make a key and show it once"),
+        ("list", _list_keys, None, "names and scopes"),
+        ("revoke", _revoke_key, _key_name, "make a key invalid"),
+    ):
+        child = actions.add_parser(name, parents=[common], help=text)
+        if add_arguments:
+            add_arguments(child)
+        child.set_defaults(run=_with_keys(run))
     return parser
 
 
-def _serving(parser: Parser) -> None:
+def _verify_options(parser: Parser) -> None:
+    parser.add_argument("first", type=Path, metavar="A")
+    parser.add_argument("second", type=Path, metavar="B")
+    parser.add_argument("--target-fmr", type=rate, help="such as 0.0001: 1 in 10,000 strangers")
+    parser.add_argument("--prior", type=rate, help="probability of 'same' before looking")
+    parser.add_argument("--face-a", type=positive, help="which face of A, from 1, largest first")
+    parser.add_argument("--face-b", type=positive, help="which face of B")
+    parser.add_argument("--report", type=Path, metavar="OUT.html", help="also write a report")
+    parser.add_argument("--note", default="", help="words to put into the report")
+    _json_option(parser)
+
+
+def _search_options(parser: Parser) -> None:
+    parser.add_argument("photo", type=Path, metavar="PHOTO")
+    parser.add_argument("--top", type=positive, default=3, help="people listed per face")
+    parser.add_argument("--target-fpir", type=rate, help="chance of any false match, such as 0.01")
+    _json_option(parser)
+
+
+def _people_options(parser: Parser) -> None:
+    parser.add_argument("query", nargs="?", default="", help="part of the name")
+    _json_option(parser)
+
+
+def _forget_options(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="name or id")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    _json_option(parser)
+
+
+def _json_option(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def _audit_options(parser: Parser) -> None:
+    parser.description = (
+        "Check that each line of the audit log follows from the one before. The end of the log is "
+        "not covered: that the last lines were taken away does not show."
+    )
+
+
+def _key_name(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+def _key_options(parser: Parser) -> None:
+    _key_name(parser)
+    parser.add_argument("--scope", choices=("read", "enroll", "admin"), default="read")
+
+
+def _serve_options(parser: Parser) -> None:
     parser.argument_default = argparse.SUPPRESS
     parser.add_argument("--host", help="address to serve on; others than loopback need keys")
     parser.add_argument("--port", type=int, help="port to serve on; 0 takes a free one")
@@ -141,15 +152,6 @@ def _serve(settings: Settings, options: argparse.Namespace) -> int:
 
     serve(settings, page=not getattr(options, "no_page", False))
     return 0
-
-
-def _command(name: str) -> Callable[[Settings, argparse.Namespace], int]:
-    def run(settings: Settings, options: argparse.Namespace) -> int:
-        from app.cli import commands
-
-        return getattr(commands, name)(settings, options)
-
-    return run
 
 
 def _with_keys(run: Callable[[KeyStore, argparse.Namespace], int]) -> Callable[..., int]:

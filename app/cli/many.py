@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from app.batch.sources import file_reader, is_photo
+from app.batch.photo_files import file_reader, is_photo
 from app.cli.exit_codes import WrongUsage
 from app.cli.parser import Parser, rate
 from app.settings import Settings
@@ -16,7 +16,6 @@ from model.errors import BadImage
 
 
 def add_pairs_arguments(parser: Parser) -> None:
-    """Add the options of ``verify-many``."""
     parser.description = (
         "Verify the pairs of a CSV, or the photos of two folders that have the same names. The "
         "same command goes on after an interruption."
@@ -35,7 +34,6 @@ def add_pairs_arguments(parser: Parser) -> None:
 
 
 def add_cluster_arguments(parser: Parser) -> None:
-    """Add the options of ``cluster``."""
     parser.add_argument("photos", type=Path, metavar="PHOTOS", help="a folder of photos")
     parser.add_argument("--out", type=Path, help="where to; PHOTOS-sorted without")
     parser.add_argument("--target-fmr", type=rate, help="such as 0.0001: 1 in 10,000 strangers")
@@ -84,7 +82,7 @@ def verify_many(settings: Settings, options: argparse.Namespace) -> int:
 def cluster(settings: Settings, options: argparse.Namespace) -> int:
     """Copy the photos of a folder into one folder per person, with a contact sheet."""
     from app.cli.commands import open_service, read_photo
-    from app.ui.cards.contact_sheet import contact_sheet
+    from app.ui.cards.report import contact_sheet
 
     if not options.photos.is_dir():
         raise BadImage(f"{str(options.photos)!r} is no folder.")

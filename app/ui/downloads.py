@@ -47,8 +47,6 @@ class Downloads:
         """Create a file with ``write`` and offer it for download.
 
         Args:
-            name: The file's name.
-            write: Writes the file at the given path.
             owner: The page's user who may download it (``gr.Request.username``).
 
         Returns:

@@ -22,11 +22,7 @@ def address(person_id: str) -> str:
 
 
 class FaceImages:
-    """The route that serves face images.
-
-    Args:
-        service: Reads the images.
-    """
+    """The route that serves face images."""
 
     def __init__(self, service: FaceService) -> None:
         self.service = service

@@ -25,9 +25,6 @@ class Navigation:
     """Handles the buttons that lead from one tab to another.
 
     Attributes:
-        service: Runs the use-cases.
-        settings: Limits on photos.
-        tabs: The tabs of the page.
         enroll: Receives a face, or a person to add photos to.
         search: Provides faces.
         gallery: Shows a person.

@@ -31,8 +31,6 @@ def build(
     """Build the page.
 
     Args:
-        service: Runs the use-cases.
-        settings: Limits and defaults.
         downloads: Offers exports and reports; the web app must include its router.
     """
     stay_offline()

@@ -22,7 +22,6 @@ HEAD = (
 
 
 def theme() -> gr.themes.Base:
-    """Return Gradio's base theme with the page's colours and system fonts."""
     return gr.themes.Base(
         primary_hue=gr.themes.colors.indigo,
         neutral_hue=gr.themes.colors.slate,

@@ -9,19 +9,25 @@ import hashlib
 import io
 import json
 import threading
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
-from app.batch.sources import UNZIPPING_ERRORS, file_reader, is_photo, printable, zip_reader
+from app.batch.photo_files import (
+    UNZIPPING_ERRORS,
+    PhotoFile,
+    folder_photos,
+    printable,
+    zip_photos,
+)
 from app.context import Context
 from app.usecases.pipeline import only_face
 from app.usecases.progress import Progress, stop_if_asked
-from app.usecases.results import DetectedFace
 from model.calibration import Calibration
 from model.calibration.adapt import adapt
 from model.errors import CalibrationError, FaceError
@@ -39,7 +45,6 @@ class OwnCalibration:
     Attributes:
         calibration: The new calibration, not yet active.
         people: People with at least one usable photo.
-        photos: Photos used.
         skipped: Photos left out, as ``(name, reason)``.
         moved: True if there were too few photos to measure the target rate. The model's own
             calibration was then shifted to fit them instead.
@@ -52,13 +57,6 @@ class OwnCalibration:
     moved: bool
 
 
-@dataclass(frozen=True)
-class _Source:
-    person: str | None
-    name: str
-    read: Callable[[], bytes]
-
-
 def measure(
     context: Context,
     source: bytes | Path,
@@ -67,63 +65,70 @@ def measure(
     cancel: threading.Event | None = None,
 ) -> OwnCalibration:
     """Measure the model; see :meth:`app.service.FaceService.calibrate_on`."""
-    report = progress or (lambda stage, done, total: None)
-    stopped = "The calibration was stopped; the one in use stays as it was."
 
-    sources = (
-        _from_zip(source, context) if isinstance(source, bytes) else _from_folder(source, context)
-    )
-    labels: list[str] = []
-    vectors: list[np.ndarray] = []
-    qualities: list[float] = []
-    skipped: list[tuple[str, str]] = []
-    waiting: list[DetectedFace] = []
-    content = hashlib.sha256()
-    for done, photo in enumerate(sources):
-        stop_if_asked(cancel, stopped)
-        report("Looking at the photos", done, len(sources))
-        if photo.person is None:
-            skipped.append((photo.name, NAMELESS))
-            continue
-        try:
-            data = photo.read()
-            face = only_face(context.pipeline.photo(data), None, f"the photo {photo.name!r}")
-        except FaceError as error:
-            skipped.append((photo.name, error.message))
-            continue
-        content.update(hashlib.sha256(data).digest())
-        labels.append(photo.person)
-        qualities.append(face.quality.score)
-        waiting.append(face)
-        if len(waiting) == BATCH:
-            vectors.append(context.pipeline.embed(waiting))
-            waiting.clear()
-    if waiting:
-        vectors.append(context.pipeline.embed(waiting))
-    names, numbers = np.unique(labels, return_inverse=True)
-    _enough(len(names), labels, skipped)
+    def report(stage: str, done: int, total: int) -> None:
+        stop_if_asked(cancel, "The calibration was stopped; the one in use stays as it was.")
+        if progress:
+            progress(stage, done, total)
 
-    def pairs(done: int, total: int) -> None:
-        stop_if_asked(cancel, stopped)
-        report("Comparing pairs", done, total)
-
-    embeddings = np.concatenate(vectors)
+    found = _look(context, _photos(source, context), partial(report, "Looking at the photos"))
+    names, numbers = np.unique(found.people, return_inverse=True)
+    _enough(len(names), found.people, found.skipped)
+    embeddings = np.concatenate(found.vectors)
+    fingerprint = found.content.hexdigest()
     calibration = Calibration.fit(
         embeddings,
         numbers,
         model_id=context.bundle.model_id,
-        quality=np.array(qualities),
+        quality=np.array(found.qualities),
         protocol="own photos",
-        data_fingerprint=content.hexdigest(),
-        progress=pairs,
+        data_fingerprint=fingerprint,
+        progress=partial(report, "Comparing pairs"),
     )
     shipped = context.bundle.calibration
     moved = not calibration.threshold(context.settings.target_fmr).supported and bool(shipped)
     if shipped and moved:
-        calibration = adapt(
-            shipped, embeddings, numbers, data_fingerprint=content.hexdigest()
-        ).calibration
-    return OwnCalibration(calibration, len(names), len(labels), tuple(skipped), moved)
+        calibration = adapt(shipped, embeddings, numbers, data_fingerprint=fingerprint).calibration
+    return OwnCalibration(calibration, len(names), len(numbers), tuple(found.skipped), moved)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The usable photos, in order, and the others with the reason."""
+
+    people: list[str] = field(default_factory=list)
+    vectors: list[np.ndarray] = field(default_factory=list)
+    qualities: list[float] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    content: Any = field(default_factory=hashlib.sha256)
+
+
+def _look(
+    context: Context, photos: Sequence[PhotoFile], report: Callable[[int, int], None]
+) -> _Found:
+    found, waiting = _Found(), []
+    people = _people([file for file, _ in photos])
+    for done, ((file, read), person) in enumerate(zip(photos, people, strict=True)):
+        report(done, len(photos))
+        name = printable(file)
+        if person is None:
+            found.skipped.append((name, NAMELESS))
+            continue
+        try:
+            data = read()
+            face = only_face(context.pipeline.photo(data), None, f"the photo {name!r}")
+        except FaceError as error:
+            found.skipped.append((name, error.message))
+            continue
+        found.content.update(hashlib.sha256(data).digest())
+        found.people.append(person)
+        found.qualities.append(face.quality.score)
+        waiting.append(face)
+        if len(waiting) == BATCH:
+            found.vectors.append(context.pipeline.embed(waiting))
+            waiting.clear()
+    found.vectors.append(context.pipeline.embed(waiting))
+    return found
 
 
 def _enough(people: int, labels: list[str], skipped: list[tuple[str, str]]) -> None:
@@ -139,57 +144,33 @@ def _enough(people: int, labels: list[str], skipped: list[tuple[str, str]]) -> N
         )
 
 
-def _from_folder(folder: Path, context: Context) -> list[_Source]:
-    allowed = context.settings.own_photos
-    if allowed is None:
+def _photos(source: bytes | Path, context: Context) -> list[PhotoFile]:
+    """List the photos of a zip, or of a folder within the settings' ``own_photos``."""
+    settings = context.settings
+    if isinstance(source, bytes):
+        try:
+            photos = zip_photos(io.BytesIO(source), settings.max_upload_bytes)
+        except UNZIPPING_ERRORS as error:
+            raise CalibrationError(f"The upload is not a readable zip file ({error}).") from error
+        if len(photos) > MAX_ZIP_PHOTOS:
+            raise CalibrationError(
+                f"The zip holds {len(photos)} photos; at most {MAX_ZIP_PHOTOS} are read."
+            )
+        return photos
+    if settings.own_photos is None:
         raise CalibrationError(
             "No folder may be read by name here. Upload a zip, or name the folder as "
             "'own_photos' in the settings."
         )
-    root = (allowed / folder).resolve()
-    if not root.is_relative_to(allowed.resolve()) or not root.is_dir():
-        raise CalibrationError(f"There is no folder {str(folder)!r} within the allowed place.")
-    return list(_walk(root, context.settings.max_upload_bytes))
+    root = (settings.own_photos / source).resolve()
+    if not root.is_relative_to(settings.own_photos.resolve()) or not root.is_dir():
+        raise CalibrationError(f"There is no folder {str(source)!r} within the allowed place.")
+    return folder_photos(root, settings.max_upload_bytes)
 
 
-def _people(paths: Sequence[PurePath]) -> list[str | None]:
-    """Return the person of each path: the first folder below the common root, whatever its name."""
-    folders = [path.parts[:-1] for path in paths]
+def _people(files: Sequence[str]) -> list[str | None]:
+    """Return the person of each file: the first folder below the common root, whatever its name."""
+    folders = [PurePosixPath(file).parts[:-1] for file in files]
     levels = zip(*folders, strict=False)
     shared = len(list(takewhile(lambda names: len(set(names)) == 1, levels)))
     return [folder[shared] if len(folder) > shared else None for folder in folders]
-
-
-def _walk(root: Path, max_bytes: int) -> Iterator[_Source]:
-    inside = [
-        file.relative_to(root) for file in sorted(root.rglob("*"))
-        if file.is_file() and file.resolve().is_relative_to(root)
-    ]  # fmt: skip
-    photos = list(filter(is_photo, inside))
-    for path, person in zip(photos, _people(photos), strict=True):
-        yield _Source(
-            person, printable(path.as_posix()), file_reader(root / path, max_bytes, within=root)
-        )
-
-
-def _from_zip(data: bytes, context: Context) -> list[_Source]:
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
-        entries = archive.infolist()
-    except UNZIPPING_ERRORS as error:
-        raise CalibrationError(f"The upload is not a readable zip file ({error}).") from error
-    if len(entries) > MAX_ZIP_PHOTOS:
-        raise CalibrationError(
-            f"The zip holds {len(entries)} files; at most {MAX_ZIP_PHOTOS} are read."
-        )
-    lock = threading.Lock()
-    photos = [
-        entry for entry in entries
-        if not entry.is_dir() and is_photo(PurePosixPath(entry.filename))
-    ]  # fmt: skip
-    people = _people([PurePosixPath(entry.filename) for entry in photos])
-    return [
-        _Source(person, entry.filename,
-                zip_reader(archive, entry, lock, context.settings.max_upload_bytes))
-        for entry, person in zip(photos, people, strict=True)
-    ]  # fmt: skip

@@ -50,7 +50,6 @@ class Prepared:
     Attributes:
         upload: The photo as sent; its bytes are no longer needed.
         photo: The record for the gallery; None if there is a ``problem``.
-        face: The chosen face.
         problem: The photo's result if it cannot be stored.
     """
 
@@ -58,28 +57,6 @@ class Prepared:
     photo: NewPhoto | None = None
     face: DetectedFace | None = None
     problem: PhotoResult | None = None
-
-
-def enroll(
-    context: Context,
-    name: str | None,
-    photos: Sequence[Upload],
-    *,
-    consent: str = "",
-    overrides: Mapping[str, str] | None = None,
-    person_id: str | None = None,
-    new_person: bool = False,
-) -> Enrollment:
-    """Add photos to a person; see :meth:`app.service.FaceService.enroll`."""
-    return store(
-        context,
-        name,
-        prepare(context, photos),
-        consent=consent,
-        overrides=overrides,
-        person_id=person_id,
-        new_person=new_person,
-    )
 
 
 def prepare(context: Context, photos: Sequence[Upload]) -> list[Prepared]:
@@ -119,14 +96,12 @@ def new_photo(
 
 
 def thumbnail(face: DetectedFace) -> bytes:
-    """Encode the aligned crop as JPEG."""
     target = io.BytesIO()
     Image.fromarray(face.crop).save(target, "JPEG", quality=85)
     return target.getvalue()
 
 
 def failed(name: str, error: FaceError) -> PhotoResult:
-    """Build the result of a photo without a usable face."""
     status = STATUS_OF_ERROR.get(error.code, "bad_image")
     return PhotoResult(name, status, error.message, details=dict(error.details))
 
@@ -234,7 +209,6 @@ def blocking(found: Sequence[Finding], overrides: Mapping[str, str]) -> Finding 
 
 
 def refused(each: Prepared, finding: Finding) -> PhotoResult:
-    """Build the result of a photo that failed an enrollment check."""
     details = {
         key: value
         for key in ("code", "score", "limit", "person_id", "name")

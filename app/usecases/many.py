@@ -52,7 +52,6 @@ class PairAnswer:
 
     @property
     def headline(self) -> str:
-        """The answer in one line, or why there is none."""
         if self.verdict is None:
             return self.message
         return wording.SAME_FILE if self.same_file else wording.headline(self.verdict)
@@ -84,11 +83,7 @@ def verify_many(
     """Compare pairs one after another; each photo is processed only once.
 
     Args:
-        context: Model and calibration.
-        pairs: The pairs to compare.
         read: Returns a photo's bytes, given its name.
-        target_fmr: Highest allowed false-match rate.
-        cancel: Set it to stop.
     """
     calibration = context.need_calibration()
     target = context.settings.target_fmr if target_fmr is None else target_fmr

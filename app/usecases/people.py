@@ -26,9 +26,6 @@ class PeopleService:
 
     Attributes:
         context: Model, gallery and calibration, shared by all requests and threads.
-        keys: The API keys of this installation.
-        audit: The audit log.
-        principal: The caller.
     """
 
     context: Context
@@ -51,7 +48,6 @@ class PeopleService:
         Args:
             name: The person's name. The photos go to the person with that name, or to a new
                 person if nobody has it. May be None with ``person_id``.
-            photos: The photos; each is checked on its own.
             consent: How the person agreed; stored with the person.
             overrides: Reason by status (``conflict``, ``outlier``, ``poor_quality``) for storing
                 such photos anyway.
@@ -64,9 +60,10 @@ class PeopleService:
         """
         self.principal.require("enroll")
         name = None if name is None else usable_name(name)
-        result = enroll_photos.enroll(
-            self.context, name, photos, consent=consent, overrides=overrides, person_id=person_id,
-            new_person=new_person,
+        prepared = enroll_photos.prepare(self.context, photos)
+        result = enroll_photos.store(
+            self.context, name, prepared, consent=consent, overrides=overrides,
+            person_id=person_id, new_person=new_person,
         )  # fmt: skip
         self._log(
             "enroll",
@@ -87,7 +84,6 @@ class PeopleService:
         return self.context.gallery.reader.find_by_name(name)
 
     def count(self) -> int:
-        """Return the number of people in the gallery."""
         self.principal.require("read")
         return self.context.gallery.reader.count()
 
@@ -101,7 +97,6 @@ class PeopleService:
         return self.context.gallery.reader.get(person_id)
 
     def photos(self, person_id: str) -> list[StoredPhoto]:
-        """Return a person's photos, oldest first."""
         self.principal.require("read")
         return self.context.gallery.reader.photos(person_id)
 
@@ -140,7 +135,6 @@ class PeopleService:
         return review_gallery.review(self.context, progress)
 
     def rename(self, person_id: str, name: str) -> Person:
-        """Give a person another name."""
         self.principal.require("enroll")
         renamed = self.context.gallery.rename(person_id, usable_name(name))
         self._log("rename", person=person_id)
@@ -170,7 +164,6 @@ class PeopleService:
         )
 
     def forget(self, person_id: str) -> Erased:
-        """Erase a person: name, photos, vectors, thumbnails and index entries."""
         self.principal.require("admin")
         return self._erased(self.context.gallery.forget(person_id), "forget", person=person_id)
 
@@ -199,7 +192,6 @@ class PeopleService:
         Thumbnails are imported only if the settings keep thumbnails.
 
         Args:
-            file: A file written by :meth:`export`.
             existing: ``error`` or ``skip``: what to do with people who already exist.
         """
         self.principal.require("admin")
@@ -210,7 +202,6 @@ class PeopleService:
         return number
 
     def allowed(self, scope: Scope) -> bool:
-        """Return whether the caller has this scope."""
         return self.principal.may(scope)
 
     def _log(self, what: str, **facts: Any) -> None:
@@ -218,11 +209,7 @@ class PeopleService:
 
 
 def usable_name(name: str) -> str:
-    """Return a name in the form the gallery stores.
-
-    Raises:
-        GalleryError: The name is empty, too long, or has control characters.
-    """
+    """Return a name in the form the gallery stores."""
     try:
         return types.usable_name(name)
     except ValueError:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.settings import Settings
-from app.usecases.micro_batching import Batcher
 from app.usecases.pixel_budget import PixelBudget
 from app.usecases.results import DetectedFace, Ignored, Photo
 from model.embedding.embedder import Embedder
@@ -21,12 +20,7 @@ from model.types import CROP_SIZE
 
 
 class FaceFinder:
-    """Turns a photo into aligned faces with a quality. Thread-safe.
-
-    Args:
-        detector: Finds faces.
-        settings: Limits on photos.
-    """
+    """Turns a photo into aligned faces with a quality. Thread-safe."""
 
     def __init__(self, detector: Detector, settings: Settings) -> None:
         self.detector = detector
@@ -35,11 +29,7 @@ class FaceFinder:
         self._budget = PixelBudget(settings.max_pixels)
 
     def photo(self, data: bytes) -> Photo:
-        """Decode a photo and find its faces.
-
-        Raises:
-            BadImage: The bytes are not an accepted image.
-        """
+        """Decode a photo and find its faces."""
         with self._budget.hold(encoded_pixels(data)):
             picture = open_image(
                 data,
@@ -49,7 +39,6 @@ class FaceFinder:
             return self.faces(picture)
 
     def faces(self, picture: Picture) -> Photo:
-        """Find, align and assess the faces of a photo."""
         found = self.detector.detect(picture)[: self.settings.max_faces]
         meant = {id(face) for face in candidates(found, picture.shape)}
         rest = [face for face in found if id(face) not in meant]
@@ -64,13 +53,7 @@ class FaceFinder:
 
 
 class Pipeline(FaceFinder):
-    """Detection, alignment, quality and embedding in sequence. Thread-safe.
-
-    Args:
-        detector: Finds faces.
-        embedder: Turns crops into vectors.
-        settings: Limits on photos.
-    """
+    """Detection, alignment, quality and embedding in sequence. Thread-safe."""
 
     def __init__(self, detector: Detector, embedder: Embedder, settings: Settings) -> None:
         super().__init__(detector, settings)
@@ -78,30 +61,20 @@ class Pipeline(FaceFinder):
         # Warm up: the first run is slow, and no request should wait for it.
         self.dim = self.embedder.embed(np.zeros((1, CROP_SIZE, CROP_SIZE, 3), np.uint8)).shape[1]
 
-        self._embed = self.embedder.embed
-        self._batcher: Batcher | None = None
-        if settings.batching == "on" or (settings.batching == "auto" and embedder.device != "cpu"):
-            self._embed = self._batcher = Batcher(self.embedder.embed)
-
     def close(self) -> None:
-        """End background work and free the network's memory."""
-        if self._batcher is not None:
-            self._batcher.close()
         self.embedder.close()
 
     def embed(self, faces: Sequence[DetectedFace]) -> np.ndarray:
         """Return the float32 unit vectors ``(N, D)`` of the faces, from one batch."""
         if not faces:
             return np.empty((0, self.dim), np.float32)
-        return self._embed([face.crop for face in faces])
+        return self.embedder.embed([face.crop for face in faces])
 
 
 def meant_faces(photo: Photo, number: int | None, which: str) -> tuple[DetectedFace, ...]:
     """Return the face with the given number, or all candidates without a number.
 
     Args:
-        photo: The photo.
-        number: Counted from 1, largest first; None returns all candidates.
         which: The photo's name in an error, such as "the first photo".
 
     Raises:
@@ -121,11 +94,7 @@ def meant_faces(photo: Photo, number: int | None, which: str) -> tuple[DetectedF
 
 
 def require_face(photo: Photo, which: str) -> None:
-    """Check that a photo has a face.
-
-    Raises:
-        NoFace: It has none.
-    """
+    """Check that a photo has a face."""
     if not photo.faces:
         height, width = photo.picture.shape[:2]
         raise NoFace(
@@ -139,7 +108,6 @@ def only_face(photo: Photo, number: int | None, which: str) -> DetectedFace:
     """Return the face with the given number, or the only candidate.
 
     Raises:
-        NoFace: There is none.
         SeveralFaces: There are several candidates and no number was given.
     """
     faces = meant_faces(photo, number, which)

@@ -12,8 +12,6 @@ Progress = Callable[[str, int, int], None]
 
 
 class Cancelled(FaceError):
-    """The work was cancelled."""
-
     code = "cancelled"
 
 

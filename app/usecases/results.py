@@ -32,12 +32,7 @@ OVERRIDABLE: tuple[PhotoStatus, ...] = ("conflict", "outlier", "poor_quality")
 
 @dataclass(frozen=True)
 class Ignored:
-    """Other finds in a face's photo that do not make it a photo of several people.
-
-    Attributes:
-        background_faces: Small faces in the background.
-        possible_faces: Doubtful finds, possibly also a face.
-    """
+    """Other finds in a face's photo that do not make it a photo of several people."""
 
     background_faces: int = 0
     possible_faces: int = 0
@@ -55,8 +50,6 @@ class DetectedFace:
         number: 1 for the largest face of the photo, 2 for the next, and so on.
         face: Box and landmarks in pixels of the upright photo.
         crop: uint8 RGB array ``(112, 112, 3)``, the network's input.
-        quality: Quality score and the reasons for a low one.
-        ignored: What else was found in its photo.
     """
 
     number: int
@@ -115,13 +108,7 @@ class Compared:
     """The comparison of two faces.
 
     Attributes:
-        verdict: The decision and its error rates.
-        face_a: The face compared in the first photo.
-        face_b: The face compared in the second photo.
-        photo_a: The first photo and all its faces.
-        photo_b: The second photo and all its faces.
         same_file: Whether both photos are the same image.
-        seconds: Time taken, in seconds.
     """
 
     verdict: Verdict
@@ -134,7 +121,6 @@ class Compared:
 
     @property
     def headline(self) -> str:
-        """The answer in one line, without a full stop."""
         return wording.SAME_FILE if self.same_file else wording.headline(self.verdict)
 
 
@@ -144,9 +130,6 @@ class ChoiceNeeded:
 
     Attributes:
         pairs: Every pair of candidates with its verdict, highest score first.
-        photo_a: The first photo and all its faces.
-        photo_b: The second photo and all its faces.
-        seconds: Time taken, in seconds.
     """
 
     pairs: tuple[PairVerdict, ...]
@@ -165,7 +148,6 @@ class Upload:
 
     Attributes:
         name: The sender's name for it; shown to the user, never used as a path.
-        data: The encoded file.
         face: Number of the face to use, from 1, largest first; None if not chosen.
     """
 
@@ -179,11 +161,8 @@ class PhotoResult:
     """The result of one photo in an enrollment.
 
     Attributes:
-        name: The photo's name as uploaded.
         status: ``accepted``, or why not.
-        message: The same as a sentence.
         photo_id: Its id in the gallery, when accepted.
-        quality: Quality of its face, when one was chosen.
         details: Facts for programs: the conflicting person, faces found, override reason.
         crop: uint8 ``(112, 112, 3)`` crop of the refused face, to show beside the reason.
     """
@@ -207,8 +186,6 @@ class Enrollment:
 
     Attributes:
         person_id: The person who got the photos; None if no photo of a new person was accepted.
-        name: The person's name.
-        created: Whether the person is new.
         photos: One result per photo, in the order given.
     """
 
@@ -227,7 +204,6 @@ class Candidate:
     """A person who may match a face.
 
     Attributes:
-        match: Person, score, best photo and margin to the next person.
         false_match_chance: Chance that a stranger matches anyone in a gallery of this size at
             this score or above, with its confidence interval.
         known: Whether the score reaches the threshold for this gallery's size.
@@ -245,7 +221,6 @@ class FaceSearch:
     """The search result of one face.
 
     Attributes:
-        face: The face searched for.
         candidates: Best match first, including those below the threshold.
     """
 
@@ -263,13 +238,11 @@ class Search:
     """The search result of a photo.
 
     Attributes:
-        photo: The photo.
         faces: One result per face, largest first.
         gallery_size: Number of people searched.
         threshold: Lowest score of a known face, for this gallery size and target.
         target_fpir: False-positive identification rate that the threshold aims at.
         supported: False if the calibration is too small to measure the target.
-        seconds: Time taken, in seconds.
     """
 
     photo: Photo

@@ -35,8 +35,6 @@ class OddPhoto:
     """A photo unlike the other photos of its person.
 
     Attributes:
-        person: The person it is stored for.
-        photo_id: The photo.
         score: Median score against the person's other photos.
     """
 

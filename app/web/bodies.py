@@ -79,7 +79,6 @@ def _parsed(headers: Headers, body: bytes, kind: type[R], settings: Settings) ->
 
 
 def uploads(request: PhotosRequest) -> list[Upload]:
-    """Convert the photos of an enrollment request for the service."""
     return [Upload(photo.name, photo.image, photo.face) for photo in request.photos]
 
 
@@ -199,7 +198,6 @@ def _check_pictures(request: Request, limit: int) -> None:
 
 
 def _pictures(request: Request) -> list[tuple[str, bytes]]:
-    """Return the photos of a request, each with its name, or else its field."""
     if isinstance(request, PhotoList):
         return [(photo.name, photo.image) for photo in request.photos]
     return [(field, value) for field, value in request if isinstance(value, bytes)]

@@ -54,7 +54,6 @@ class Logins(dict[str, str]):
         self.cookie = f"access-token-{self.id}"
 
     def open(self, user: str) -> str:
-        """Create and return a token for a user."""
         token = secrets.token_urlsafe(32)
         self[token] = user
         while len(self) > MAX_LOGINS:
@@ -62,7 +61,6 @@ class Logins(dict[str, str]):
         return token
 
     def user(self, headers: Mapping[str, str]) -> str | None:
-        """Return the user of a request's cookie, or None."""
         return self.get(cookie_parser(headers.get("cookie", "")).get(self.cookie, ""))
 
     def drop_revoked(self, keys: KeyStore) -> None:

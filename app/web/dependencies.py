@@ -47,9 +47,6 @@ class AppState:
             take no slots from the others.
         rate: Limits requests per key, or per address without a key.
         failures: Limits wrong keys and failed logins per address.
-
-    Args:
-        service: Runs the use-cases.
     """
 
     def __init__(self, service: FaceService) -> None:
@@ -72,7 +69,6 @@ class AppState:
 
 
 def app_state(request: Request) -> AppState:
-    """Return the state of the web app that serves a request."""
     return request.app.state.shared
 
 

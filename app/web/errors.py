@@ -102,7 +102,6 @@ MAX_PROBLEMS = 20
 
 
 def invalid(found: Iterable[Mapping[str, Any]]) -> Invalid:
-    """Build the error for the field problems that pydantic found."""
     fields = []
     for each in islice(found, MAX_PROBLEMS):
         field = ".".join(str(part) for part in each["loc"] if part != "[key]")

@@ -58,8 +58,8 @@ class RateLimiter:
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def check(self, caller: str, *, take: bool = True) -> None:
-        """Count one request of ``caller``; if ``take`` is False, only check the limit.
+    def check(self, caller: str) -> None:
+        """Count one request of ``caller``.
 
         Raises:
             TooManyRequests: The limit is reached; ``details["retry_after"]`` is the wait in
@@ -73,7 +73,7 @@ class RateLimiter:
             tokens, then = self._buckets.pop(caller, (float(self.per_minute), now))
             tokens = min(float(self.per_minute), tokens + (now - then) * rate)
             allowed = tokens >= 1
-            self._buckets[caller] = (tokens - (allowed and take), now)
+            self._buckets[caller] = (tokens - allowed, now)
             while len(self._buckets) > self.callers:
                 self._buckets.popitem(last=False)
         if not allowed:
@@ -101,7 +101,6 @@ class ArrivalLimiter:
     Args:
         places: Most requests received at once.
         share: Most of these from one caller, so that a slow sender blocks nobody else.
-        wait_seconds: Longest wait for a slot.
     """
 
     def __init__(self, places: int, share: int, wait_seconds: float) -> None:
@@ -135,11 +134,7 @@ class ArrivalLimiter:
             self._freed = asyncio.Event()
 
     def require_room(self) -> None:
-        """Check that a slot is free.
-
-        Raises:
-            Busy: All slots are taken.
-        """
+        """Check that a slot is free."""
         if self.arriving.total() >= self.places:
             raise Busy("Too many requests arrive at once. Try again.", retry_after=5)
 
@@ -151,9 +146,7 @@ class WorkQueue:
     """A thread pool with a bounded queue.
 
     Args:
-        workers: Requests processed at once.
         depth: Requests that may wait.
-        wait_seconds: Longest wait for a worker.
     """
 
     def __init__(self, workers: int, depth: int, wait_seconds: float) -> None:

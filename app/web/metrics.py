@@ -11,11 +11,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """The metrics of one server.
-
-    Args:
-        queue: The work queue to measure.
-    """
+    """The metrics of one server."""
 
     def __init__(self, queue: WorkQueue) -> None:
         self.registry = CollectorRegistry()
@@ -41,10 +37,8 @@ class Metrics:
         running.set_function(lambda: queue.running)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request."""
         self.requests.labels(method, route, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)

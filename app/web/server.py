@@ -24,7 +24,6 @@ def serve(settings: Settings, *, page: bool = True) -> None:
     """Serve until interrupted.
 
     Args:
-        settings: How the app runs.
         page: Serve the page too, not just the API.
 
     Raises:
@@ -67,7 +66,6 @@ def serve(settings: Settings, *, page: bool = True) -> None:
 
 
 def build(service: FaceService, *, page: bool = True) -> FastAPI:
-    """Build the web app for a service: the API and, by default, the page."""
     from app.web import api
 
     app = api.create(service)
@@ -79,11 +77,7 @@ def build(service: FaceService, *, page: bool = True) -> FastAPI:
 
 
 def check_access(settings: Settings) -> None:
-    """Refuse to serve other machines without keys.
-
-    Raises:
-        BadSetting: The server is reachable from other machines and there are no keys.
-    """
+    """Refuse to serve other machines without keys."""
     if settings.private:
         return
     with closing(Stores.open(settings)) as stores:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-from types import TracebackType
 from typing import BinaryIO
 
 from cryptography.exceptions import InvalidTag
@@ -80,12 +79,7 @@ class EncryptedWriter(io.RawIOBase):
             self._buffer.clear()
         super().close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:
@@ -98,7 +92,6 @@ class EncryptedReader(io.RawIOBase):
 
     Args:
         file: An open, seekable binary file; the caller closes it.
-        key: The key it was written with.
 
     Raises:
         WrongKey: If the file is not encrypted by this program or is truncated; on reading, if the

@@ -123,7 +123,6 @@ def name_key(name: str) -> str:
 
 
 def new_key() -> str:
-    """Creates a gallery key as base64 text, for a key file or the environment."""
     return base64.b64encode(os.urandom(KEY_BYTES)).decode()
 
 
@@ -131,7 +130,6 @@ def parse_key(text: str, origin: str = "the given text") -> bytes:
     """Parses a gallery key in base64 or hexadecimal.
 
     Args:
-        text: The key as text.
         origin: Source of the text, for the error message.
 
     Raises:
@@ -152,11 +150,7 @@ def parse_key(text: str, origin: str = "the given text") -> bytes:
 
 
 def read_key(path: str | Path) -> bytes:
-    """Reads a gallery key from a file.
-
-    Raises:
-        WrongKey: If the file cannot be read or does not hold a key.
-    """
+    """Reads a gallery key from a file."""
     try:
         # Bytes that are not text are not a key either; the message must not quote them.
         text = Path(path).read_bytes().decode(errors="replace")

@@ -24,10 +24,7 @@ class IndexStats:
     Attributes:
         engine: ``faiss`` or ``milvus``.
         kind: Search method, for example ``exact`` or ``rabitq``.
-        count: Number of vectors.
-        dimension: Length of a vector.
         memory_bytes: Bytes that the vectors take in this process; 0 if they are on a server.
-        details: Engine-specific values.
     """
 
     engine: str

@@ -21,11 +21,7 @@ EMBEDDED = ("auto", "faiss")
 
 
 def place(url: str) -> tuple[str, ...]:
-    """Normalises an address: equal for all spellings of one index.
-
-    Raises:
-        ValueError: If the address is invalid.
-    """
+    """Normalises an address: equal for all spellings of one index."""
     return ("faiss",) if url in EMBEDDED else MilvusAddress.parse(url).place
 
 
@@ -35,13 +31,11 @@ def open_index(
     """Opens the index of a gallery and brings it up to date.
 
     Args:
-        gallery: The source of truth.
         url: ``faiss`` (or ``auto``) for an index in this process,
             ``milvus://host:19530/collection`` for a server, ``milvus-lite:/path/file.db`` for
             embedded Milvus. Milvus stores the vectors of an encrypted gallery unencrypted; a
             warning is logged.
         dimension: Length of a vector; required while the gallery is empty.
-        progress: Show a progress bar on the terminal during a rebuild.
 
     Raises:
         IndexUnavailable: If the engine is not installed, its server does not answer, or the

@@ -124,7 +124,6 @@ class Agreement:
     """Whether an index holds exactly the gallery's photos.
 
     Attributes:
-        photos: Number of photos in the gallery.
         missing: Photo numbers that are not in the index.
         surplus: Ids in the index that are not in the gallery.
     """

@@ -28,7 +28,6 @@ class ChangeLog:
         self._facts = facts
 
     def head(self) -> Mark:
-        """The last committed change."""
         with self._db.read(committed=True) as connection:
             return self._head(connection)
 
@@ -70,7 +69,6 @@ class ChangeLog:
         """Embeddings of the photos that exist, in ascending photo number.
 
         Args:
-            photos: Photo numbers.
             committed: Inside a write, ignore its uncommitted changes.
         """
         with self._db.read(committed=committed) as connection:

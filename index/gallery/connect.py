@@ -32,12 +32,7 @@ def check_address(url: str) -> None:
 
 
 def connect_database(folder: Path, url: str | None) -> Database:
-    """Connects to the database at an address, or to the SQLite file in a folder.
-
-    Raises:
-        ValueError: If the address is invalid.
-        GalleryUnavailable: If the database cannot be used.
-    """
+    """Connects to the database at an address, or to the SQLite file in a folder."""
     if url is None:
         return SqliteDatabase(folder / DATABASE_FILE)
     check_address(url)
@@ -51,7 +46,6 @@ def connect_secrets(url: str | None, secrets_url: str | None) -> SecretsElsewher
 
     Raises:
         ValueError: If the gallery is a SQLite file, which overwrites its secrets in place.
-        GalleryUnavailable: If the store cannot be used.
     """
     if secrets_url is None:
         return None
@@ -64,11 +58,7 @@ def connect_secrets(url: str | None, secrets_url: str | None) -> SecretsElsewher
 
 
 def connect_shared(url: str) -> SharedState:
-    """Connects to the state that the servers of a gallery share, apart from its people.
-
-    Raises:
-        GalleryUnavailable: If the database cannot be used.
-    """
+    """Connects to the state that the servers of a gallery share, apart from its people."""
     with _needing_psycopg():
         from index.postgresql.shared_state import SharedState
     return SharedState(url)

@@ -12,15 +12,14 @@ from model.errors import GalleryUnavailable
 
 log = logging.getLogger(__name__)
 
-CACHE_PATTERN = "index.cache*"
+CACHE_PATTERN = "index.*cache"
+"""The cache file, and copies that an interrupted write left behind."""
 
 
 class Erasure:
     """Finishes the erasures of a gallery, including those an earlier process left unfinished.
 
     Args:
-        folder: Folder of the index cache files.
-        database: The gallery's database.
         store: The secret store, if secrets are not in the database.
     """
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import sqlite3
 import time
@@ -25,6 +24,7 @@ import numpy as np
 
 from index.crypto.encrypted_file import EncryptedReader, EncryptedWriter, is_encrypted
 from index.types import NewPhoto
+from model.atomic import made_whole
 from model.errors import BundleMismatch, GalleryError, WrongKey
 from model.types import Embedding
 
@@ -51,7 +51,6 @@ def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
 
     Args:
         gallery: The gallery to export. The export holds its write lock, so it cannot change.
-        path: The file to write.
         key: Key to encrypt the file with, or None.
 
     Raises:
@@ -68,21 +67,12 @@ def write(gallery: Gallery, path: Path, key: bytes | None) -> Path:
 
 
 def _write_whole(gallery: Gallery, path: Path, key: bytes | None) -> None:
-    partial = path.with_name(path.name + ".part")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if key is None:
-                _write_archive(gallery, file)
-            else:
-                with EncryptedWriter(file, key) as stream:
-                    _write_archive(gallery, stream)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with made_whole(path, private=True) as partial, partial.open("wb") as file:
+        if key is None:
+            _write_archive(gallery, file)
+        else:
+            with EncryptedWriter(file, key) as stream:
+                _write_archive(gallery, stream)
 
 
 def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None:
@@ -155,11 +145,8 @@ def read(
     """Imports an exported file, all or nothing.
 
     Args:
-        gallery: The gallery to add the people to.
-        path: The exported file.
         key: The gallery key, needed if the file is encrypted.
         existing: ``error`` or ``skip`` people whose id is already in the gallery.
-        thumbnails: Whether to import thumbnails.
 
     Returns:
         The number of people added.

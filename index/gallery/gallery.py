@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from index.gallery import export, meta, writes
@@ -29,7 +28,6 @@ class Gallery:
     one writes.
 
     Attributes:
-        folder: The gallery's folder.
         reader: Queries about people and photos.
         changes: The change log and the vectors, for indexes.
     """
@@ -92,12 +90,10 @@ class Gallery:
 
     @property
     def gallery_id(self) -> str:
-        """Random id given at creation."""
         return self._facts.gallery_id
 
     @property
     def model_id(self) -> str:
-        """The model of the embeddings."""
         return self._facts.model_id
 
     @property
@@ -124,12 +120,7 @@ class Gallery:
     def __enter__(self) -> Gallery:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager
@@ -160,7 +151,6 @@ class Gallery:
             name: The name to show; need not be unique.
             photos: Their photos. A person without photos is stored, but no search finds them.
             metadata: JSON-serialisable data to store with the name.
-            consent: How and when the person agreed.
             person_id: The id to use; None for a random one.
             created: Time of the first enrollment, in seconds since the epoch; None for now.
             updated: Time of the last change, in seconds since the epoch; None for now.
@@ -187,7 +177,6 @@ class Gallery:
         return replace(person, photos=len(photos))
 
     def add_photos(self, person_id: str, photos: Sequence[NewPhoto]) -> Person:
-        """Adds photos to a person, all or nothing."""
         vectors = [writes.stored_vector(photo, self.model_id) for photo in photos]
         now = time.time()
         with self._db.write() as connection:
@@ -197,7 +186,6 @@ class Gallery:
             return self.reader.get(person_id)
 
     def rename(self, person_id: str, name: str) -> Person:
-        """Changes a person's name."""
         return self.update(person_id, name=name)
 
     def update(
@@ -271,11 +259,7 @@ class Gallery:
         """Writes everything into one portable, checksummed file.
 
         Args:
-            path: The file to write.
             plain: Do not encrypt the file, even if the gallery is encrypted.
-
-        Raises:
-            GalleryError: If the file cannot be written.
         """
         if self._db.writing:
             raise ValueError("export must not be called inside a batch")
@@ -285,9 +269,7 @@ class Gallery:
         """Adds everyone from an exported file, all or nothing.
 
         Args:
-            path: A file written by :meth:`export`.
             existing: ``error`` or ``skip`` people whose id is already in the gallery.
-            thumbnails: Whether to import thumbnails.
 
         Returns:
             The number of people added.

@@ -30,7 +30,6 @@ class GalleryMeta:
 
     Attributes:
         gallery_id: Random id given at creation.
-        model_id: The model of the embeddings.
         vault: Creates and decrypts the secrets of people and photos.
         tag_key: Key of the fingerprints used to look up names and photos.
         cache_slot: Number of the secret that encrypts index cache files.

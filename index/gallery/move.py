@@ -25,8 +25,6 @@ class Content:
     """Counts and checksum of a gallery.
 
     Attributes:
-        people: Number of people.
-        photos: Number of photos.
         checksum: Sum of the SHA-256 of each person with their photos, in hexadecimal; photo
             numbers are not included.
     """
@@ -43,8 +41,6 @@ class Moved:
     Attributes:
         copied: People copied in this run; the others were already there.
         removed: People deleted from the target because they are no longer in the source.
-        source: Content of the source.
-        target: Content of the target.
     """
 
     copied: int
@@ -64,9 +60,7 @@ def move_gallery(source: Gallery, target: Gallery, *, progress: bool = False) ->
     interrupted move, or to copy later changes of the source.
 
     Args:
-        source: The gallery to copy.
         target: An empty gallery, or one with an earlier move from the same source.
-        progress: Show a progress bar on the terminal.
 
     Raises:
         BundleMismatch: If the target is for embeddings of another model.

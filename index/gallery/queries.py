@@ -39,12 +39,10 @@ class GalleryReader:
             return meta.read_meta(connection, "dimension")
 
     def counts(self) -> Counts:
-        """Numbers of people and photos."""
         with self._db.read() as connection:
             return Counts(*connection.execute("SELECT people, photos FROM counts").fetchone())
 
     def count(self) -> int:
-        """Number of people."""
         return self.counts().people
 
     def get(self, person_id: str) -> Person:
@@ -81,8 +79,6 @@ class GalleryReader:
         """A page of people, oldest record first.
 
         Args:
-            limit: Most people to return.
-            offset: Number of people to skip.
             query: Only people whose name contains this text, ignoring case. Names are encrypted,
                 so this decrypts every record: about 5 seconds for a million people.
         """
@@ -113,11 +109,7 @@ class GalleryReader:
             yield from self._people(found)
 
     def photos(self, person_id: str) -> list[StoredPhoto]:
-        """A person's photos, oldest first.
-
-        Raises:
-            UnknownPerson: If there is no such person.
-        """
+        """A person's photos, oldest first."""
         with self._db.read() as connection:
             number = writes.known_person(connection, person_id)
             found = connection.execute(
@@ -135,7 +127,6 @@ class GalleryReader:
         return self._photos(found)
 
     def photos_with_hash(self, content_hash: str) -> list[StoredPhoto]:
-        """All stored photos from a file with this content hash."""
         with self._db.read() as connection:
             found = connection.execute(
                 _PHOTO + "WHERE photos.hash_tag = ? ORDER BY photos.id",
@@ -144,11 +135,7 @@ class GalleryReader:
         return self._photos(found)
 
     def thumbnail(self, photo_id: str) -> bytes | None:
-        """The encoded thumbnail of a photo, or None if it has none.
-
-        Raises:
-            UnknownPerson: If there is no such photo.
-        """
+        """The encoded thumbnail of a photo, or None if it has none."""
         with self._db.read() as connection:
             writes.photo_owner(connection, photo_id)
             row = connection.execute(

@@ -74,7 +74,6 @@ def profile(name: str, metadata: dict[str, Any], consent: str) -> bytes:
 
 
 def insert_person(connection: Connection, facts: GalleryMeta, person: Person) -> int:
-    """Stores a person and returns their number."""
     ((secret, stored),) = facts.vault.create(1)
     sealed = seal(secret, profile(person.name, person.metadata, person.consent), b"profile")
     row = (
@@ -194,7 +193,6 @@ def delete_photos(connection: Connection, facts: GalleryMeta, numbers: list[int]
 
 
 def delete_person(connection: Connection, facts: GalleryMeta, number: int) -> None:
-    """Shreds and deletes a person who has no photos left."""
     row = connection.execute("SELECT secret FROM people WHERE number = ?", (number,)).fetchone()
     shred(connection, facts, [row[0]])
     connection.execute("DELETE FROM people WHERE number = ?", (number,))

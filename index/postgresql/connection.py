@@ -15,8 +15,8 @@ from index.gallery.database import TABLES, MetaValue
 QUEUE_ROWS = 2000
 """Rows that may wait; more are sent, and the server stores them while others are prepared."""
 
-FIRST_NUMBERS, MOST_NUMBERS = 16, 4096
-"""Row numbers that a transaction reserves at first and at most; a commit gives the rest back."""
+NUMBERS = 4096
+"""Row numbers of a table that are reserved together; a commit gives the rest back."""
 
 _TYPES = {
     "secrets": "bigint bytea",
@@ -77,7 +77,6 @@ class PostgresConnection:
         self._queue: Queue = {}
         self._waiting: list[tuple[Queue, str, range | None]] = []
         self._numbers: dict[str, range] = {}
-        self._next_block = FIRST_NUMBERS
         self._pipeline = ExitStack()
 
     def array(self, values: Iterable[int] | Iterable[str]) -> list[Any]:
@@ -141,7 +140,10 @@ class PostgresConnection:
         unused = [
             (_GIVE_BACK[t], (self._numbers[t].start,)) for t in _SEQUENCES if t in self._numbers
         ]
-        self._send(*unused, ("COMMIT", ()))
+        ended = self._send(*unused, ("COMMIT", ()))
+        # After a failed statement that the caller passed over, PostgreSQL rolls back instead.
+        if ended is None or ended.statusmessage != "COMMIT":
+            raise psycopg.errors.InFailedSqlTransaction("the transaction was rolled back")
 
     def rollback(self) -> None:
         self._queue, self._waiting = {}, []
@@ -154,10 +156,9 @@ class PostgresConnection:
             self._pipeline.close()
 
     def _reserve(self, table: str, count: int) -> list[int]:
-        """Takes row numbers, from a block that grows with the transaction."""
+        """Takes row numbers from a block, for which the server is rarely waited for."""
         if count > len(self._numbers.get(table, ())):
-            block = max(count, self._next_block)
-            self._next_block = min(2 * block, MOST_NUMBERS)
+            block = max(count, NUMBERS)
             last, *ends = self.raw.execute(_RESERVE, [block] * len(_SEQUENCES)).fetchone() or ()
             for name, end in zip(_SEQUENCES, ends, strict=True):
                 # A second block continues the first: nobody else takes numbers meanwhile.
@@ -168,12 +169,15 @@ class PostgresConnection:
         self._numbers[table] = numbers[count:]
         return list(numbers[:count])
 
-    def _send(self, *following: Statement, wait: bool = True) -> None:
+    def _send(self, *following: Statement, wait: bool = True) -> psycopg.Cursor | None:
         """Sends what waits, and the statements that follow it, in one round trip.
 
         Args:
             following: More statements.
             wait: Wait until the server has done all of it, and raise its errors.
+
+        Returns:
+            The cursor of the last statement; None if there was none.
         """
         statements: list[Statement] = []
         for queue, savepoint, _ in (*self._waiting, (self._queue, None, None)):
@@ -188,7 +192,9 @@ class PostgresConnection:
             len(statements) > 1 or not wait
         ):
             self._pipeline.enter_context(self.raw.pipeline())
+        last = None
         for sql, values in statements:
-            self.raw.execute(sql, values)
+            last = self.raw.execute(sql, values)
         if wait:
             self._pipeline.close()
+        return last

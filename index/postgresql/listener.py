@@ -25,9 +25,7 @@ class ChangeListener:
     after every connect; it must read the tables and catch up.
 
     Args:
-        conninfo: The database.
         channel: Notification channel; the payload is the schema's name.
-        action: Called without arguments.
     """
 
     def __init__(self, conninfo: str, channel: str, action: Callable[[], object]) -> None:

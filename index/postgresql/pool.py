@@ -67,7 +67,6 @@ class Pool:
         url: ``postgresql://user@host/name``, with the options of libpq; defaults come from the
             usual variables such as ``PGPASSWORD`` and ``PGSSLMODE``.
         what: Name of the database in messages, such as "the gallery's database".
-        size: Most connections at once.
         prepare: Called with a first connection before the pool opens, to create the tables.
 
     Raises:

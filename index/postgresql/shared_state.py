@@ -51,7 +51,6 @@ class SharedState:
         self._pool.close()
 
     def document(self, name: str) -> SharedDocument:
-        """Returns the document of this name, which need not exist yet."""
         return SharedDocument(self, name)
 
     def known(self, name: str) -> tuple[int, bytes | None]:
@@ -99,7 +98,6 @@ class SharedState:
             connection.execute("INSERT INTO audit VALUES (%s, %s)", (seq + 1, make(line)))
 
     def __iter__(self) -> Iterator[bytes]:
-        """The lines of the audit log, oldest first."""
         seq = 0
         while True:
             with self._pool.connection() as connection:

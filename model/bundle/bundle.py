@@ -46,16 +46,11 @@ class Bundle:
     """A model, read from its folder.
 
     Attributes:
-        path: The folder.
-        name: Display name.
         model_id: SHA-256 over weights, architecture, preprocessing and alignment.
         architecture: The network, or None for an imported ONNX graph.
-        preprocessing: How crops are converted to network input.
         provenance: Where the weights come from: data, recipe, terms.
         metrics: Measured figures, each with its split, n and interval.
         versions: Versions of the libraries that made it.
-        has_graph: Whether the folder holds an ONNX graph.
-        card: The model card, Markdown.
         files: SHA-256 of its files, by name. Other files in the folder are never read.
     """
 
@@ -132,7 +127,6 @@ class Bundle:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """The calibration stored with the model, or None."""
         from model.calibration import Calibration
 
         if CALIBRATION not in self.files:
@@ -159,7 +153,6 @@ class Bundle:
         return net.eval()
 
     def graph(self) -> bytes:
-        """Read the ONNX graph of an imported bundle."""
         return self._read(GRAPH)
 
     def _read(self, name: str) -> bytes:

@@ -29,7 +29,6 @@ def write_folder(folder: Path, manifest: dict[str, Any], files: Mapping[str, byt
     """Write a bundle folder; an existing one is replaced as by :func:`fresh_folder`.
 
     Args:
-        folder: Folder to create or replace.
         manifest: Description of the model; the digests are added here.
         files: Contents by file name, without the manifest.
     """
@@ -153,7 +152,6 @@ def read_regular(file: Path, limit: int | None = None) -> bytes:
 
 
 def sha256(data: bytes) -> str:
-    """SHA-256 in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -35,13 +35,7 @@ def save_network(
     """Write a network as a bundle, all or nothing, and read it back.
 
     Args:
-        path: Folder to create or replace.
         net: A network from :func:`model.embedding.network.build`.
-        preprocessing: The preprocessing it was trained with.
-        name: Display name.
-        card: The model card, Markdown.
-        provenance: Where the weights come from.
-        metrics: Measured figures.
         mantissa_bits: fp16 mantissa bits kept in weight matrices, 1 to 10. Fewer compress
             better. With b bits the relative error of a weight is at most 2^-(b+1), plus an
             absolute 2^-24 that fp16 cannot resolve near zero.

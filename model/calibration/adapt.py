@@ -43,7 +43,6 @@ class MovedThreshold:
     """One target's threshold, adapted to the user's photos.
 
     Attributes:
-        shipped: The threshold of the shipped calibration.
         moved: The adapted threshold with its expected rates.
         distance: Distance from the user's impostor mean, in pooled standard deviations (the unit
             of d'), with the 95% interval before the two rules for thresholds are applied.
@@ -56,8 +55,6 @@ class MovedThreshold:
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
-    """An adapted calibration and its changes."""
-
     calibration: Calibration
     thresholds: tuple[MovedThreshold, ...]
 
@@ -93,11 +90,8 @@ def adapt(
     """Adapt a calibration to photos of a few people the model was not trained on.
 
     Args:
-        calibration: The shipped calibration.
         embeddings: float32 ``(N, D)`` unit vectors of its model.
         labels: int ``(N,)``, equal for photos of one person.
-        data_fingerprint: Hash of the photos.
-        seed: Seed of the bootstrap over people.
 
     Raises:
         CalibrationError: There are fewer than `MIN_PEOPLE` people, or too few with two photos.

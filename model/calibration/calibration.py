@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from model.calibration.files import as_text, content_hash, decode, encode, read_file, write_whole
+from model.atomic import made_whole
+from model.calibration.files import as_text, content_hash, decode, encode, read_file
 from model.calibration.fit import check_photos, check_scores, fit_embeddings, fit_scores
 from model.calibration.kinds import Copies
 from model.calibration.pairs.further import Further
@@ -48,9 +49,7 @@ class Calibration(Rates):
     """The measured meaning of a model's scores, on people it was not trained on.
 
     Attributes:
-        model_id: The model that made the embeddings.
         protocol: Description of the people and pairs used.
-        data_fingerprint: Hash of the photos.
         created: ISO date and time, UTC.
         photos: Number of photos; 0 if only scores were given.
         seed: Seed of the split into halves.
@@ -92,12 +91,9 @@ class Calibration(Rates):
         Args:
             embeddings: float32 ``(N, D)`` unit vectors.
             labels: int ``(N,)``, equal for photos of one person.
-            model_id: The model that made them.
             quality: ``(N,)`` quality scores in ``[0, 1]``, or None.
             groups: ``N`` group names from the user, empty where unknown, or None.
             copies: Degraded copies of the photos, for the rates of poor photos; needs ``quality``.
-            protocol: Description of the people and photos.
-            data_fingerprint: Hash of the photos.
             seed: Seed of the split into halves, the choice of photos and the bootstrap.
             max_photos: Most photos used per person; None for all photos and all pairs.
             further: Further collections on which the thresholds must hold too.
@@ -159,12 +155,11 @@ class Calibration(Rates):
         *,
         quality: float | None = None,
         prior: float | None = None,
-        target_fnmr: float = TARGET_FNMR,
     ) -> Verdict:
         """Decide ``same``, ``different`` or ``inconclusive``, with the evidence.
 
         ``same`` at or above the threshold for ``target_fmr``. ``different`` below the score that
-        all but ``target_fnmr`` of same-person pairs reach, if such scores are likelier for
+        all but `TARGET_FNMR` of same-person pairs reach, if such scores are likelier for
         strangers. ``inconclusive`` in between.
 
         Args:
@@ -172,16 +167,14 @@ class Calibration(Rates):
             target_fmr: Largest false-match rate to allow.
             quality: The lower quality of the two photos, if known.
             prior: Prior probability of "same person", if known.
-            target_fnmr: Largest fraction of same-person pairs to call different.
         """
         for name, value in (("score", score), ("quality", quality)):
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}; it must be a finite number")
-        for name, value in (("prior", prior), ("target_fnmr", target_fnmr)):
-            if value is not None and not 0 < value < 1:
-                raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
+        if prior is not None and not 0 < prior < 1:
+            raise ValueError(f"prior is {prior}; it must lie between 0 and 1")
         limit = self.threshold(target_fmr)
-        accept, reject = self.limits(target_fmr, target_fnmr, quality)
+        accept, reject = self.limits(target_fmr, TARGET_FNMR, quality)
         bins = self.parts.quality
         too_poor = bool(bins) and quality is not None and quality < bins[0].low
         decision: Decision = "inconclusive"
@@ -264,12 +257,11 @@ class Calibration(Rates):
         return calibration
 
     def to_json(self) -> str:
-        """Return the calibration as readable JSON."""
         return as_text(self.to_dict())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration; an existing file is replaced atomically."""
-        write_whole(Path(path), self.to_json())
+        with made_whole(Path(path)) as partial:
+            partial.write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], model_id: str | None = None) -> Calibration:

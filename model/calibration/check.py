@@ -76,12 +76,9 @@ def check_promises(
     testing several targets at once.
 
     Args:
-        calibration: The calibration to check.
         embeddings: float32 ``(N, D)`` unit vectors of the calibration's model.
         labels: int ``(N,)``, equal for photos of one person.
-        seed: Seed of the choice of photos.
         max_photos: Most photos used per person; use the value of the calibration.
-        progress: Called with the number of pairs done and the total.
 
     Raises:
         CalibrationError: The data has no same-person pair or no impostor pair.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +58,6 @@ def content_hash(contents: dict[str, Any]) -> str:
     """Short hash of plain values, independent of the order of keys."""
     text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file; an existing one is replaced atomically."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
 
 
 def read_file(path: Path) -> dict[str, Any]:

@@ -57,7 +57,6 @@ class RateCurve:
 
     Attributes:
         errors: int64 ``(T,)`` pairs in error.
-        trials: Total number of pairs.
         low, high: ``(T,)`` ends of the 95% interval.
         effective: ``(T,)`` effective number of independent pairs at each knot.
     """

@@ -33,7 +33,6 @@ class LikelihoodRatio:
     cllr_min: float
 
     def at(self, score: float | np.ndarray) -> np.ndarray:
-        """Return the likelihood ratio of one or many scores."""
         return np.asarray(10.0 ** np.interp(score, self.scores, self.log10))
 
 
@@ -55,8 +54,6 @@ def fit_likelihood(
     """Learn a map on one sample of pairs and evaluate it on another.
 
     Args:
-        learn: Scores to learn from.
-        check: Scores of other people.
         bounds: Smallest and largest ratio allowed; see :func:`provable_ratios`.
         knots: Ascending scores that bound the bins of both samples.
     """

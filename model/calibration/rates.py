@@ -90,7 +90,6 @@ class Rates:
 
     @cached_property
     def targets(self) -> tuple[Threshold, ...]:
-        """The threshold for each of `TARGETS`."""
         return tuple(self.threshold(target) for target in TARGETS)
 
     def threshold(self, target_fmr: float) -> Threshold:

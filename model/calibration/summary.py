@@ -54,7 +54,6 @@ def equal_error(sample: Sample) -> tuple[float, float]:
 
 
 def bootstrap(counts: PersonCounts, knots: np.ndarray, summary: Summary, seed: int) -> Summary:
-    """Bootstrap intervals of d' and EER over people."""
     rng = np.random.default_rng(seed)
     people = len(counts.genuine)
     draws = rng.multinomial(people, np.full(people, 1 / people), REPLICATES).astype(np.float32)

@@ -37,7 +37,6 @@ class Threshold:
     """An acceptance threshold with its error rates on people it was not chosen on.
 
     Attributes:
-        target_fmr: The requested false-match rate.
         threshold: Lowest score that counts as the same person.
         fmr, fnmr: Rates measured at the threshold on the held-out half of the people.
         supported: Whether the sample is large enough to measure the target.
@@ -60,7 +59,6 @@ class SearchThreshold(Threshold):
     """A threshold for one search among many people.
 
     Attributes:
-        gallery_size: People in the gallery.
         target_fpir: Requested probability of any match for a person not in the gallery.
         fpir: That probability at the threshold, from the held-out false-match rate.
     """
@@ -105,7 +103,6 @@ class GroupRates:
 
     Attributes:
         groups: The groups of the two photos; equal for rates within a group.
-        target_fmr, threshold: The global target and its threshold.
         people: Number of people with such pairs.
         fmr, fnmr: Measured on the held-out half; None if there are too few people. ``fnmr`` is
             None between groups.
@@ -150,8 +147,6 @@ class FurtherRates:
     """False matches in a further collection, at every knot.
 
     Attributes:
-        name: Name of the collection.
-        people: Number of people.
         fit: The half of the people used to choose thresholds.
         held_out: The other half.
     """
@@ -193,7 +188,6 @@ class Parts:
         largest_share: Largest fraction of all same-person pairs that belong to one person.
         quality: Rates by the lower quality of the two photos, poorest first.
         groups: Rates by group, at each target's threshold.
-        kinds: Rates by kind of photo.
         further: False matches in further collections, which thresholds must hold on too.
     """
 

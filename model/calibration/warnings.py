@@ -17,7 +17,6 @@ DISAGREES = 2.0
 
 
 def calibration_warnings(calibration: Calibration) -> tuple[str, ...]:
-    """List the warnings for a calibration."""
     found = []
     parts, summary = calibration.parts, calibration.summary
     if parts.people == 0:

@@ -21,7 +21,6 @@ class Embedder:
     A crop's vector does not depend on the rest of the batch. Thread-safe.
 
     Args:
-        bundle: The model.
         engine: ``torch``, ``onnxruntime``, or ``auto`` for the faster one on the device.
         device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best available.
         batch_size: Most images per run, including mirror images; bounds memory.

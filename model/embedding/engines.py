@@ -82,7 +82,6 @@ def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engi
 
     Raises:
         EngineUnavailable: The named engine or device is not available.
-        ValueError: The engine or device is unknown.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}")

@@ -6,9 +6,9 @@ import contextlib
 import hashlib
 import logging
 import os
-import tempfile
 from pathlib import Path
 
+from model.atomic import made_whole
 from model.bundle import Bundle
 
 log = logging.getLogger(__name__)
@@ -43,8 +43,12 @@ def graph(bundle: Bundle) -> bytes:
     made = onnx_graph.export(net, bundle.preprocessing.input_size)
     try:
         file = cache_dir() / name
-        _replace(file, made)
-        _replace(_checksum(file), hashlib.sha256(made).hexdigest().encode())
+        for path, data in (
+            (file, made),
+            (_checksum(file), hashlib.sha256(made).hexdigest().encode()),
+        ):
+            with made_whole(path, private=True) as partial:
+                partial.write_bytes(data)
     except NO_CACHE as error:
         log.warning(
             "The graph cannot be kept and is made at every start; name a folder in FACE_CACHE: %s",
@@ -65,13 +69,3 @@ def _kept(file: Path) -> bytes | None:
 
 def _checksum(file: Path) -> Path:
     return file.with_suffix(".sha256")
-
-
-def _replace(file: Path, data: bytes) -> None:
-    descriptor, temporary = tempfile.mkstemp(dir=file.parent)
-    try:
-        with open(descriptor, "wb") as writer:
-            writer.write(data)
-        os.replace(temporary, file)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

@@ -32,7 +32,6 @@ def check_graph(graph: bytes, *, beside: Collection[str] = ()) -> None:
     """Reject a graph that could run other code or read other files.
 
     Args:
-        graph: The file's contents.
         beside: Files in its folder from which weights may be read. Other files are not part of
             the model and not trusted.
 

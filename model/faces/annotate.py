@@ -21,7 +21,6 @@ def annotate(
 
     Args:
         image: uint8 array ``(H, W, 3)``.
-        faces: The faces detected in ``image``.
         qualities: One quality per face, or empty to draw no scores and reasons.
 
     Returns:

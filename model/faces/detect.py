@@ -194,19 +194,14 @@ def choose(faces: Sequence[Face], policy: ChoicePolicy, image_shape: Sequence[in
     """Apply a named policy to the faces of one picture.
 
     Args:
-        faces: The detected faces.
         policy: ``largest_central``: the main face. ``all``: every face, in the order given.
             ``exactly_one``: the only candidate, or an error; background faces and doubtful
             detections do not count.
         image_shape: ``(height, width, ...)`` of the picture in pixels.
 
-    Returns:
-        One face or more.
-
     Raises:
         NoFace: ``faces`` is empty.
         SeveralFaces: The policy is ``exactly_one`` and there is more than one candidate.
-        ValueError: The policy is unknown.
     """
     if policy not in get_args(ChoicePolicy):
         raise ValueError(f"policy is {policy!r}; allowed are {', '.join(get_args(ChoicePolicy))}.")

@@ -87,7 +87,6 @@ def load_image(
 
     Raises:
         BadImage: The input is empty, not a picture, damaged, or beyond a limit.
-        ValueError: ``source`` has an unsupported type.
     """
     if isinstance(source, np.ndarray):
         return _from_array(source, max_pixels)

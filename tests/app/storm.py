@@ -145,14 +145,28 @@ async def clients(
     servers: list[Server], account: Account, photos: list[bytes], number: int, end: float
 ) -> None:
     """Lets clients enroll, search and forget until the end."""
-    fresh = count()
-    # Each photo is a file of its own: the bytes after a JPEG's end are not read.
-    files = (photos[n % len(photos)] + b"%d" % n for n in fresh)
-    limits = httpx.Limits(max_connections=4 * number)
-    async with httpx.AsyncClient(timeout=100, limits=limits) as http:
+    async with _connections(4 * number) as http:
+        files = _files(photos, "storm")
         await asyncio.gather(
             *(_Client(n, http, servers, account, files).work(end) for n in range(number))
         )
+
+
+async def calm(servers: list[Server], account: Account, photos: list[bytes], turns: int) -> None:
+    """Lets one client enroll people, one after the other, and look for each at every server."""
+    async with _connections(4) as http:
+        client = _Client(0, http, servers, account, _files(photos, "calm"))
+        for turn in range(turns):
+            await client.enroll_and_find(servers[turn % len(servers)], f"calm {turn}")
+
+
+def _connections(most: int) -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=100, limits=httpx.Limits(max_connections=most))
+
+
+def _files(photos: list[bytes], mark: str) -> Iterator[bytes]:
+    """The photos again and again, each as a file of its own: bytes after a JPEG's end count."""
+    return (photos[n % len(photos)] + f"{mark} {n}".encode() for n in count())
 
 
 @dataclass
@@ -168,16 +182,27 @@ class _Client:
         for turn in count():
             if time.monotonic() > end:
                 return
-            name, photo = f"client {self.number} turn {turn}", next(self.files)
-            person_id = await self._enroll(chance.choice(self.servers), name, photo)
-            if person_id is None:
-                continue
-            since = time.monotonic()
-            await asyncio.gather(*(self._find(s, name, photo) for s in self.servers))
-            self.account.delays.append(time.monotonic() - since)
-            if chance.random() < 0.5:
+            name = f"client {self.number} turn {turn}"
+            there = await self.enroll_and_find(chance.choice(self.servers), name)
+            if there and chance.random() < 0.5:
+                person_id, photo = there
                 await self._forget(chance, name, person_id)
                 await asyncio.gather(*(self._miss(s, name, photo) for s in self.servers))
+
+    async def enroll_and_find(self, server: Server, name: str) -> tuple[str, bytes] | None:
+        """Enrolls somebody and looks for them at every server at once.
+
+        Returns:
+            Their id and photo; None if the enrollment was not acknowledged.
+        """
+        photo = next(self.files)
+        person_id = await self._enroll(server, name, photo)
+        if person_id is None:
+            return None
+        since = time.monotonic()
+        await asyncio.gather(*(self._find(s, name, photo) for s in self.servers))
+        self.account.delays.append(time.monotonic() - since)
+        return person_id, photo
 
     async def _enroll(self, server: Server, name: str, photo: bytes) -> str | None:
         self.account.people[name] = UNSURE

@@ -148,15 +148,16 @@ def test_two_programs_that_change_the_keys_at_once_lose_neither_change(
     store.add("ann")
     other = KeyStore(store._document.file)
     late = threading.Thread(target=other.add, args=("bob",))
-    writing = store._document._replace
+    reading = store._document.read
 
-    def slowly(content: bytes) -> None:
+    def slowly() -> bytes:
+        content = reading()
         late.start()
         # Long enough for the other one to read and write in between, if it may.
         late.join(1)
-        writing(content)
+        return content
 
-    monkeypatch.setattr(store._document, "_replace", slowly)
+    monkeypatch.setattr(store._document, "read", slowly)
     if change == "add":
         store.add("cleo")
     else:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from statistics import median
 
 import httpx
 import pytest
@@ -92,6 +93,9 @@ def test_nothing_is_lost_while_servers_are_killed_and_the_database_restarts(
         print(f"\n{CLIENTS} clients, {SECONDS:.0f} s, {kills} kills, {len(RESTARTS)} restarts",
               *account.lines(), sep="\n")  # fmt: skip
         check_servers(servers, account)
+        account.delays.clear()
+        asyncio.run(storm.calm(servers, account, photos, 30))
+        print("afterwards, one client alone:", account.lines()[-1])
     finally:
         for server in servers:
             server.kill()
@@ -99,6 +103,8 @@ def test_nothing_is_lost_while_servers_are_killed_and_the_database_restarts(
     assert account.seen["enroll"] > SECONDS / 5
     assert account.seen["forget"] > SECONDS / 20
     assert kills == KILLS
+    assert len(account.delays) == 30
+    assert median(account.delays) < 1
     check_gallery(tmp_path, url, account)
 
 

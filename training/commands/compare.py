@@ -167,7 +167,6 @@ def statistics(runs: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, floa
 
 
 def run_row(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
-    """One run as a line of ``runs.csv``."""
     figures = {column: round(run["metrics"][column]["value"], 5) for column in COLUMNS}
     seconds = round(run["processor_seconds_per_epoch"], 3)
     return {

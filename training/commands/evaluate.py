@@ -48,10 +48,7 @@ class Subject:
     """The run or bundle to measure.
 
     Attributes:
-        name: Name of the run or bundle.
-        task: The data.
         vectors: Embeddings of the measured part.
-        out: Folder of the report.
         names: Labels of :attr:`before` and :attr:`vectors`.
         before: Embeddings of the same photos to compare with, or None.
         history: Rows of ``metrics.csv``.
@@ -158,7 +155,6 @@ def _task_options(args: argparse.Namespace) -> list[str]:
 
 
 def config(run: Path) -> argparse.Namespace:
-    """The settings of a finished run."""
     if not (run / "config.json").is_file():
         raise FaceError(f"{run} is not the folder of a fit: it has no config.json.")
     if not (run / "net.pt").is_file():

@@ -58,7 +58,6 @@ def add_recipe_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def recipe_of(args: argparse.Namespace) -> Recipe:
-    """The recipe set by the command-line options."""
     names = Recipe.__dataclass_fields__
     chosen = recipe(args.preset, **{name: getattr(args, name, None) for name in names})
     if chosen.loss_weight == 0 and getattr(args, "keep_run", None) is None:

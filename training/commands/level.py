@@ -31,8 +31,8 @@ from training.distill.levelling import (
     project,
     projection,
 )
-from training.distill.teacher import teacher_targets
 from training.errors import UsageError, positive
+from training.learn.inference import embed_crops
 from training.measure.subgroup_errors import false_match_rate
 from training.report.markdown import rate_in_words
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 def _level(args: argparse.Namespace, bundle: Bundle, draft: Path) -> Bundle:
     """Find the directions, write the bundle and print the rates of each group."""
     crops, groups, learning = _faces(args.faces, args.photos, args.cache)
-    vectors = teacher_targets(Embedder(bundle), crops, cache=args.cache)
+    vectors = embed_crops(Embedder(bundle), crops)
     heard = _heard(groups, learning)
     if len(heard) < args.directions or args.directions >= vectors.shape[1]:
         raise UsageError(
@@ -110,7 +110,7 @@ def _faces(
     """Crops, the group of each, and whether it is in the half used for fitting."""
     crops, groups, learning = [], [], []
     for root, aligned in [(root, True) for root in faces] + [(root, False) for root in photos]:
-        pixels, names = read_root(root, True, cache, aligned=aligned)
+        pixels, names = read_root(root, cache, aligned=aligned)
         inside = [Path(name).parts[1:] for name in names]
         if outside := next((parts for parts in inside if len(parts) < 2), None):
             raise UsageError(f"{root / outside[0]} is not in the folder of a group.")

@@ -40,7 +40,6 @@ from training.measure.collections import (
     further_in_words,
     held_out_people,
 )
-from training.measure.comparable_runs import read_compared
 from training.measure.subgroup_errors import by_measure, strangers_by_folder, strangers_by_group
 from training.report import plots
 from training.report.card import Figures, write_card
@@ -61,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lfw", type=Path, required=True, help="folder that holds lfw_home")
     parser.add_argument("--utkface", type=Path, help="folder of UTKFace, for rates by group")
     parser.add_argument(
-        "--spared", type=float, help="what --spare of distill left out of UTKFace; 1 for all of it"
+        "--spared", type=float, help="share of UTKFace left out of training; 1 for all of it"
     )
     parser.add_argument(
         "--groups", type=Path,
@@ -73,10 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="JSON for the card: summary, terms, making; caveat and groups where there are any",
     )
-    parser.add_argument(
-        "--compared", type=Path, nargs="*", default=[], metavar="RUN",
-        help="runs of fit with several losses and seeds, for a table in the card",
-    )  # fmt: skip
     parser.add_argument(
         "--collections", type=Path, nargs="*", default=[], metavar="FOLDER",
         help="more people, a folder each or a folder a family: the held-out ones are measured",
@@ -110,7 +105,6 @@ def run(args: argparse.Namespace) -> int:
     needed = {"summary", "terms", "making"} | ({"groups"} if args.groups else set())
     if missing := needed - facts.keys():
         raise BundleError(f"{args.facts} lacks {', '.join(sorted(missing))}.")
-    compared, alike = read_compared(args.compared)
     source = Bundle.load(args.bundle)
     with fresh_folder(args.out) as draft:
         bundle = save_network(
@@ -128,7 +122,6 @@ def run(args: argparse.Namespace) -> int:
         figures = replace(
             _measure(args, table, rows, crops, vectors, calibration, embedder),
             collections=_collections(args, calibration, embedder, further),
-            compared=compared, compared_alike=alike,
         )  # fmt: skip
         sample = metrics.pair_scores(vectors[rows], table.labels[rows])
         bundle = bundle.with_calibration(calibration).with_card(

@@ -25,7 +25,6 @@ class Variant:
     """One row of an experiment.
 
     Attributes:
-        loss: Name of the loss.
         recipe: Training settings that differ from the command line's.
         settings: Further arguments of :func:`training.learn.trials.run_one`.
         longer: Factor on the epochs, for equal steps with larger batches.

@@ -21,9 +21,6 @@ def load(root: Path) -> Table:
     """Load the pictures and annotations of the development kit.
 
     Without the labelled test part, only the training part is loaded; ``notes`` says so.
-
-    Raises:
-        DatasetError: The training part or its annotations are missing or incomplete.
     """
     folder = root / "stanford_cars" if (root / "stanford_cars").is_dir() else root
     needed = ("cars_train", "devkit/cars_meta.mat", "devkit/cars_train_annos.mat")

@@ -18,11 +18,7 @@ WHERE = (
 
 
 def load(root: Path) -> Table:
-    """Load the original photos (to be detected and aligned), or aligned crops by identity.
-
-    Raises:
-        DatasetError: Neither layout is found, or the original is incomplete.
-    """
+    """Load the original photos (to be detected and aligned), or aligned crops by identity."""
     listing = root / "identity_CelebA.txt"
     if listing.is_file():
         return _original(root, listing)

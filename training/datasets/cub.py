@@ -16,11 +16,7 @@ LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classe
 
 
 def load(root: Path) -> Table:
-    """Load the official lists.
-
-    Raises:
-        DatasetError: Files are missing, or the counts differ from CUB's.
-    """
+    """Load the official lists."""
     folder = root / "CUB_200_2011" if (root / "CUB_200_2011").is_dir() else root
     require(folder, ("images", *LISTS), "CUB-200-2011", WHERE)
     files = [line.split(maxsplit=1)[1] for line in _lines(folder / "images.txt")]

@@ -25,26 +25,21 @@ def named(root: Path) -> Path:
     return Path(os.path.abspath(root))
 
 
-def read_root(
-    root: Path, unlabelled: bool, cache: Path, *, aligned: bool = True
-) -> tuple[np.ndarray, list[str]]:
-    """Crops below one root and their names: ``root/person``, or ``root/path`` if unlabelled."""
+def read_root(root: Path, cache: Path, *, aligned: bool = True) -> tuple[np.ndarray, list[str]]:
+    """Crops below one root and their names, ``root/path``."""
     root = named(root)
     paths = sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
         raise FaceError(f"{root} holds no pictures ({', '.join(sorted(SUFFIXES))}).")
     crops, found = aligned_crops(paths, aligned=aligned, cache=cache)
-    names = [
-        f"{root.name}/{path.relative_to(root) if unlabelled else path.relative_to(root).parts[0]}"
-        for path in paths
-    ]
     rows = np.flatnonzero(found)
     if len(rows) < len(paths):
         lost = f"{len(paths) - len(rows):,} of {len(paths):,} pictures of {root}"
         if not len(rows):
             raise FaceError(f"{lost} {why_lost(aligned)}: none is left.")
         print(f"{lost} {why_lost(aligned)}: left out")
-    return crops[rows] if len(rows) < len(paths) else crops, [names[row] for row in rows]
+    names = [f"{root.name}/{paths[row].relative_to(root)}" for row in rows]
+    return crops[rows] if len(rows) < len(paths) else crops, names
 
 
 def held_out(name: str, share: float = HELD_OUT_SHARE) -> bool:

@@ -11,11 +11,7 @@ from training.datasets.table import DatasetError, Table, by_folder
 
 
 def load(root: Path) -> Table:
-    """Load ``root/PERSON/*.jpg``, or other suffixes of :data:`model.faces.image.SUFFIXES`.
-
-    Raises:
-        DatasetError: The folder does not exist, or has fewer than two people.
-    """
+    """Load ``root/PERSON/*.jpg``, or other suffixes of :data:`model.faces.image.SUFFIXES`."""
     if not root.is_dir():
         raise DatasetError(
             f"There is no folder {root}. Give a folder that holds one folder per person."

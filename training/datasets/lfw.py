@@ -42,9 +42,6 @@ def load(root: Path) -> Table:
     """Load all people in folder order; ``official_train`` is DevTrain.
 
     Without ``peopleDevTrain.txt``, ``official_train`` is None and ``notes`` says so.
-
-    Raises:
-        DatasetError: Photos or people are missing.
     """
     home = _home(root)
     pictures = home / "lfw_funneled"
@@ -58,16 +55,15 @@ def load(root: Path) -> Table:
     return replace(table, official_train=np.array([names[label] in people for label in labels]))
 
 
-def people40(root: Path, min_faces: int = 40) -> Table:
+def people40(root: Path) -> Table:
     """The paper's subset: people with at least 40 photos (19 people, 1,867 photos).
 
     The same photos as scikit-learn's ``fetch_lfw_people(min_faces_per_person=40)``.
     """
     table = load(root)
     counts = np.bincount(table.labels)
-    subset = table.subset(counts[table.labels] >= min_faces)
-    if min_faces == 40:
-        require_count(len(subset.names), 19, "people with at least 40 photos", "LFW")
+    subset = table.subset(counts[table.labels] >= 40)
+    require_count(len(subset.names), 19, "people with at least 40 photos", "LFW")
     return replace(subset, official_train=None, notes=())
 
 

@@ -24,7 +24,6 @@ class Table:
     """Pictures with labels.
 
     Attributes:
-        name: Name of the dataset.
         paths: One file per picture.
         labels: int64 array ``(N,)``, indices into ``names``.
         names: Class (person, bird, car) of each label.
@@ -97,7 +96,6 @@ def require(root: Path, parts: Sequence[str], dataset: str, where: str) -> None:
 
 
 def require_count(found: int, expected: int, what: str, dataset: str) -> None:
-    """Raise DatasetError unless exactly ``expected`` items were found."""
     if found != expected:
         raise DatasetError(
             f"{dataset} should have {expected:,} {what}, but {found:,} were found. "

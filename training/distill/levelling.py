@@ -62,7 +62,6 @@ def project(bundle: Bundle, matrix: np.ndarray, out: Path, about: Mapping[str, A
     Args:
         bundle: An imported graph, or a network of ours.
         matrix: ``(D, D)``.
-        out: Folder to create, or bundle to replace.
         about: Settings of the projection, for the provenance.
     """
     name = f"{bundle.name}-levelled"

@@ -71,7 +71,6 @@ class LongRun:
         onto: Map from the teachers' vectors to targets, ``(D, dim)``.
         schedule: Learning rate by step.
         size: Input size in pixels, from this step on.
-        settings: Other settings.
     """
 
     def __init__(
@@ -225,7 +224,6 @@ class LongRun:
         }
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint atomically."""
         checkpoint.save(
             path,
             {

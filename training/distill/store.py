@@ -8,19 +8,15 @@ atomically, so preparation resumes where it stopped. Training maps them from dis
 from __future__ import annotations
 
 import json
-import os
-import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
+from model.atomic import made_whole
 from model.errors import BadImage, FaceError, NoFace
 from model.faces.align import align
 from model.faces.detect import Detector, choose
@@ -28,6 +24,7 @@ from model.faces.image import SUFFIXES, load_image
 from model.faces.pose import pose
 from model.onnx_runtime import open_session
 from model.workers import processors
+from training.inputs.worker_map import worker_map
 
 SHARD = 2048
 """Photos per shard."""
@@ -48,14 +45,12 @@ class FaceStore:
     """Prepared faces of one collection.
 
     Attributes:
-        name: Name of the collection.
         crops: uint8 ``(n, 112, 112, 3)`` memory maps, one per shard.
         vectors: float16 ``(n, D)`` memory maps, one per shard: the teachers' unit vectors,
             concatenated.
         paths: Path of each face's photo, relative to the collection's root.
         people: ``collection/person`` of each face; empty if the person is unknown.
         yaw: Yaw of each face in degrees, float32 ``(N,)``.
-        teachers: Names of the teachers.
     """
 
     name: str
@@ -142,20 +137,6 @@ def _person(path: str, people: str | None, depth: int) -> str:
     return "" if people is None else "/".join([people, *Path(path).parts[:depth]])
 
 
-_worker: _Worker | None = None
-
-
-def _begin(teachers: Sequence[Path]) -> None:
-    global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _worker = _Worker(teachers)
-
-
-def _prepare(path: Path) -> Prepared:
-    assert _worker is not None
-    return _worker(path)
-
-
 def prepare(
     root: Path,
     teachers: Sequence[Path],
@@ -187,21 +168,10 @@ def prepare(
     (out / ABOUT).write_text(json.dumps(about))
     shards = {start: paths[start : start + SHARD] for start in range(0, len(paths), SHARD)}
     missing = [start for start in shards if not (out / f"{start:07d}.facts.npz").exists()]
-    with _results(teachers, len(paths)) as results:
+    workers = processors() if len(paths) >= ENOUGH else 1
+    with worker_map(partial(_Worker, teachers), workers) as mapped:
         for start in tqdm(missing, root.name, unit="shard"):
-            _write(out / f"{start:07d}", root, shards[start], results(shards[start]))
-
-
-@contextmanager
-def _results(teachers: Sequence[Path], count: int) -> Iterator[Callable[..., Iterable[Prepared]]]:
-    """A function from photos to results in order; uses worker processes unless photos are few."""
-    if count < ENOUGH:
-        yield partial(map, _Worker(teachers))
-        return
-    with ProcessPoolExecutor(
-        processors(), mp_context=get_context("spawn"), initializer=_begin, initargs=(teachers,)
-    ) as pool:
-        yield partial(pool.map, _prepare, chunksize=8)
+            _write(out / f"{start:07d}", root, shards[start], mapped(shards[start]))
 
 
 def _write(
@@ -216,10 +186,9 @@ def _write(
     names, crops, vectors, yaw = zip(*found, strict=True)
     np.save(f"{shard}.crops.npy", np.stack(crops))
     np.save(f"{shard}.vectors.npy", np.stack(vectors))
-    facts = shard.with_name(f"{shard.name}.partial.npz")
-    np.savez(
-        facts,
-        paths=np.array([str(path.relative_to(root)) for path in names]),
-        yaw=np.array(yaw, np.float32),
-    )
-    os.replace(facts, f"{shard}.facts.npz")
+    with made_whole(shard.with_name(f"{shard.name}.facts.npz")) as partial:
+        np.savez(
+            partial,
+            paths=np.array([str(path.relative_to(root)) for path in names]),
+            yaw=np.array(yaw, np.float32),
+        )

@@ -20,7 +20,6 @@ class StoredFaces:
     """Some rows of several stores.
 
     Attributes:
-        stores: The stores.
         store: Index of each face's store, ``(N,)``.
         row: Row of each face in its store, ``(N,)``.
         people: ``collection/person``, empty if unknown, ``(N,)``.
@@ -79,7 +78,6 @@ def split(faces: StoredFaces, left_out: frozenset[str]) -> tuple[StoredFaces, St
     """``(training, held_out)``; no person or family is in both.
 
     Args:
-        faces: All faces.
         left_out: People, or photos as in ``files``, to exclude from both.
     """
     wanted = ~np.isin(faces.people, list(left_out)) & ~np.isin(faces.files, list(left_out))

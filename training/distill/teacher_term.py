@@ -31,12 +31,8 @@ class TeacherTerm:
     """Maps network and step to the weighted distillation loss on that step's faces.
 
     Args:
-        faces: Prepared faces.
         onto: Map from the teachers' vectors to targets, ``(D, dim)``.
-        preprocessing: Preprocessing of the network.
         batch: Faces per step.
-        weight: Weight of this term.
-        seed: Seed of order and augmentation.
         precision: ``fp32`` or ``bf16``, as for the rest of the step.
     """
 

@@ -8,11 +8,9 @@ processed anew.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +24,9 @@ from model.faces.detect import Detector, choose
 from model.faces.image import load_image
 from model.faces.quality import measure
 from model.types import CROP_SIZE
-from model.workers import begin_work, processors
+from model.workers import processors
 from training.inputs.photo_kinds import KINDS_VERSION, WHOLE, spoiled
+from training.inputs.worker_map import worker_map
 
 VERSION = 3
 """Increase when detection or alignment change the crops."""
@@ -37,8 +36,6 @@ ENOUGH, ENOUGH_ALIGNED = 64, 4096
 
 Photo = tuple[Path, str]
 """A file, and the kind of photo to turn it into (:mod:`training.inputs.photo_kinds`)."""
-
-_detector: Detector | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +62,6 @@ def crop_photos(
     aligned: bool = False,
     kinds: Sequence[str] | None = None,
     cache: Path,
-    progress: bool = True,
 ) -> Crops:
     """Detect, align and measure the main face of each photo, or read the cached result.
 
@@ -73,19 +69,16 @@ def crop_photos(
     collections name the person in the middle.
 
     Args:
-        paths: The photos.
         aligned: The photos are already aligned 112x112 crops; only decode them.
         kinds: The kind (:mod:`training.inputs.photo_kinds`) to turn each photo into first; None
             leaves all unchanged.
-        cache: Folder for the memory map.
-        progress: Show a progress bar.
     """
     kinds = [WHOLE] * len(paths) if kinds is None else list(kinds)
     fingerprint = _fingerprint(paths, aligned, kinds)
     pixels = cache / f"crops-{fingerprint}.npy"
     facts = pixels.with_suffix(".npz")
     if not pixels.exists():
-        _build([*zip(paths, kinds, strict=True)], aligned, pixels, facts, progress)
+        _build([*zip(paths, kinds, strict=True)], aligned, pixels, facts)
     with np.load(facts) as stored:
         measures = {name: stored[name] for name in stored.files}
     return Crops(np.load(pixels, mmap_mode="r"), measures.pop("found"), measures, fingerprint)
@@ -105,26 +98,24 @@ def why_lost(aligned: bool) -> str:
     return f"are no aligned crops of {size} pixels" if aligned else "hold no usable face"
 
 
-def _build(
-    photos: Sequence[Photo], aligned: bool, pixels: Path, facts: Path, progress: bool
-) -> None:
-    with made_whole(pixels) as partial:
-        crops = open_memmap(partial, "w+", np.uint8, (len(photos), CROP_SIZE, CROP_SIZE, 3))
-        found, measures = _fill(crops, photos, aligned, progress)
+def _build(photos: Sequence[Photo], aligned: bool, pixels: Path, facts: Path) -> None:
+    with made_whole(pixels) as partial_pixels:
+        crops = open_memmap(partial_pixels, "w+", np.uint8, (len(photos), CROP_SIZE, CROP_SIZE, 3))
+        found, measures = _fill(crops, photos, aligned)
         crops.flush()
         with made_whole(facts) as partial_facts:
             np.savez(partial_facts, found=found, **measures)
 
 
 def _fill(
-    crops: np.ndarray, photos: Sequence[Photo], aligned: bool, progress: bool
+    crops: np.ndarray, photos: Sequence[Photo], aligned: bool
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Fill ``crops`` in place; return ``found`` and ``measures`` of :class:`Crops`."""
     found = np.zeros(len(photos), bool)
     measures: dict[str, np.ndarray] = {}
     worth = len(photos) // (ENOUGH_ALIGNED if aligned else ENOUGH) + 1
-    with _results(photos, aligned, min(processors(), worth)) as results:
-        bar = tqdm(results, "aligning", len(photos), unit="photo", disable=not progress)
+    with worker_map(partial(_Reader, aligned), min(processors(), worth)) as mapped:
+        bar = tqdm(mapped(photos), "aligning", len(photos), unit="photo")
         for row, result in enumerate(bar):
             if result is None:
                 continue
@@ -136,52 +127,26 @@ def _fill(
     return found, measures
 
 
-@contextmanager
-def _results(photos: Sequence[Photo], aligned: bool, workers: int) -> Iterator[Iterable]:
-    """Results per photo, in order; computed in this process if ``workers`` is 1."""
-    task = _decode if aligned else _cut
-    if workers == 1:
-        _start(aligned)
-        yield map(task, photos)
-        return
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(aligned,)
-    ) as pool:
-        yield pool.map(task, photos, chunksize=16)
+class _Reader:
+    """Detects, aligns and measures the main face of a photo, or only decodes aligned crops."""
 
+    def __init__(self, aligned: bool) -> None:
+        self.detector = None if aligned else Detector()
 
-def _start(aligned: bool) -> None:
-    global _detector
-    if not aligned and _detector is None:
-        _detector = Detector()
-
-
-def _start_worker(aligned: bool) -> None:
-    begin_work()
-    _start(aligned)
-
-
-def _cut(photo: Photo) -> tuple[np.ndarray, dict[str, float]] | None:
-    assert _detector is not None
-    path, kind = photo
-    try:
-        image = load_image(path)
-        (face,) = choose(_detector.detect(image), "largest_central", image.shape)
-        if kind != WHOLE:
-            image = spoiled(image, face, kind, path.name)
-            (face,) = choose(_detector.detect(image), "largest_central", image.shape)
-    except (BadImage, NoFace):
-        return None
-    crop = align(image, face.landmarks)
-    return crop, measure(image, face, crop)
-
-
-def _decode(photo: Photo) -> tuple[np.ndarray, dict[str, float]] | None:
-    try:
-        image = load_image(photo[0])
-    except BadImage:
-        return None
-    return (image, {}) if image.shape == (CROP_SIZE, CROP_SIZE, 3) else None
+    def __call__(self, photo: Photo) -> tuple[np.ndarray, dict[str, float]] | None:
+        path, kind = photo
+        try:
+            image = load_image(path)
+            if self.detector is None:
+                return (image, {}) if image.shape == (CROP_SIZE, CROP_SIZE, 3) else None
+            (face,) = choose(self.detector.detect(image), "largest_central", image.shape)
+            if kind != WHOLE:
+                image = spoiled(image, face, kind, path.name)
+                (face,) = choose(self.detector.detect(image), "largest_central", image.shape)
+        except (BadImage, NoFace):
+            return None
+        crop = align(image, face.landmarks)
+        return crop, measure(image, face, crop)
 
 
 def _fingerprint(paths: Sequence[Path], aligned: bool, kinds: Sequence[str]) -> str:

@@ -77,8 +77,6 @@ def cached_features(
         trunk: From :func:`frozen_trunk`.
         images: uint8 ``(N, H, W, 3)``.
         key: Identifies the pictures (the stem of their cache file).
-        prepare: Input size and normalisation.
-        cache: Folder for the result.
         precision: ``fp32``, or ``bf16``, which is faster on some processors.
 
     Returns:

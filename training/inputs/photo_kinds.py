@@ -48,7 +48,6 @@ def shrunk_to(image: np.ndarray, face: Face, eye_distance: float) -> np.ndarray:
 
 
 def compressed(image: np.ndarray, quality: int = JPEG_QUALITY) -> np.ndarray:
-    """The picture after JPEG compression."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "JPEG", quality=quality)
     return np.asarray(Image.open(buffer).convert("RGB"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from queue import Queue
-from threading import Event, Thread
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
-_DONE = object()
+_DONE: Any = object()
 
 
 def prefetch(items: Iterable[Item], depth: int = 2) -> Iterator[Item]:
@@ -16,31 +16,12 @@ def prefetch(items: Iterable[Item], depth: int = 2) -> Iterator[Item]:
 
     An exception in ``items`` is raised here. Leaving the loop early stops the thread.
     """
-    queue: Queue = Queue(depth)
-    stop = Event()
-    error: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            for item in items:
-                queue.put(item)
-                if stop.is_set():
-                    return
-        except BaseException as raised:
-            error.append(raised)
-        finally:
-            if not stop.is_set():
-                queue.put(_DONE)
-
-    thread = Thread(target=work, daemon=True)
-    thread.start()
+    source = iter(items)
+    pool = ThreadPoolExecutor(1)
     try:
-        while (item := queue.get()) is not _DONE:
+        ahead = deque(pool.submit(next, source, _DONE) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not _DONE:
+            ahead.append(pool.submit(next, source, _DONE))
             yield item
-        if error:
-            raise error[0]
     finally:
-        stop.set()
-        while not queue.empty():
-            queue.get_nowait()
-        thread.join(timeout=10)
+        pool.shutdown(cancel_futures=True)

@@ -29,7 +29,6 @@ class Pictures:
     Args:
         images: uint8 ``(N, H, W, 3)``, usually a memory map.
         rows: Rows of ``images`` in this source; row 0 of the source is ``images[rows[0]]``.
-        preprocessing: Size and normalisation of the network's input.
         faces: True for aligned faces (:class:`Disturbance`); False for other pictures
             (:func:`free_crops`).
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ def save(path: Path, state: dict[str, Any]) -> None:
     """Write a checkpoint atomically: a crash leaves either the old or the new one."""
     with made_whole(path) as partial, partial.open("wb") as file:
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -22,14 +22,12 @@ def start(*, gpu: bool = True) -> None:
 
 
 def stop() -> None:
-    """Leave the process group, if there is one."""
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
 
 
 def world() -> int:
-    """Number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 

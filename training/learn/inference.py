@@ -58,11 +58,10 @@ def embed_crops(
     rows: np.ndarray | None = None,
     *,
     title: str = "embedding",
-    progress: bool = True,
 ) -> np.ndarray:
     """Unit vectors float32 ``(N, D)`` of crops, or of some of their rows, block by block."""
     rows = np.arange(len(crops)) if rows is None else rows
-    blocks = tqdm(range(0, len(rows), BLOCK), title, unit="block", disable=not progress)
+    blocks = tqdm(range(0, len(rows), BLOCK), title, unit="block")
     return np.concatenate([embedder.embed(crops[rows[at : at + BLOCK]]) for at in blocks])
 
 

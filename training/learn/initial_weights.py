@@ -10,7 +10,6 @@ from model.errors import BundleError
 
 
 def is_bundle(source: str) -> bool:
-    """Whether ``source`` is the folder of a bundle."""
     return (Path(source) / MANIFEST).exists()
 
 

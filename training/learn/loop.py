@@ -40,10 +40,7 @@ class Job:
 
     Attributes:
         net: Maps input to embeddings ``(B, D)``; its ``head`` gets its own learning rate.
-        loss: A loss of :mod:`training.losses`.
-        source: Training input.
         labels: int64 ``(N,)``, 0..C-1.
-        recipe: Training settings.
         out: Folder for checkpoints and ``metrics.csv``.
         evaluate: Maps the network to validation metrics; the highest ``d_prime`` is the best.
         extra: Optional further loss term: maps network and step to a scalar.
@@ -291,5 +288,4 @@ class Job:
 
 
 def _clocks() -> tuple[float, float]:
-    """Wall-clock and processor time in seconds."""
     return time.monotonic(), time.process_time()

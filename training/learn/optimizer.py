@@ -34,7 +34,6 @@ def clip_gradients(optimizer: torch.optim.Optimizer, limit: float, group: Any = 
 
     Args:
         optimizer: Optimiser with the groups of :func:`parameter_groups`.
-        limit: Largest norm.
         group: Process group the proxies are sharded over. The norm includes all shards, so that
             every process scales the network's gradients alike.
     """

@@ -14,12 +14,9 @@ def epoch_batches(
 
     Args:
         labels: int64 ``(N,)``.
-        batch: Rows per batch.
         samples_per_class: None for a plain permutation. Otherwise each batch has this many rows
             of each of ``batch / samples_per_class`` classes, drawn with replacement if the class
             has fewer.
-        seed: Seed of the run.
-        epoch: Number of the epoch.
 
     Raises:
         UsageError: A batch would have no genuine or no impostor pairs.

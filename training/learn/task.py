@@ -49,7 +49,6 @@ class Task:
         split: Rows of the training, validation and test parts.
         images: uint8 pictures, one per row of ``table``.
         features: float32 features of a frozen trunk, or None.
-        trunk: Name of the trunk.
         init: Source of the initial weights.
         size: Side of the network input in pixels.
         pixels: Preprocessing, except for the input size.

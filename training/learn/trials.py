@@ -34,8 +34,6 @@ PROXY_RATES = (1.0, 0.1, 10.0)
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings of one loss."""
-
     recipe: Recipe
     options: dict[str, Any]
 

@@ -37,7 +37,6 @@ class Photos:
         rows: Rows that were embedded.
         labels: Corrected label of each of these rows.
         embeddings: Unit vectors of these rows, float32 ``(len(rows), D)``.
-        fingerprint: Hash of the crops.
         protocol: Description of the photos.
     """
 
@@ -68,11 +67,9 @@ def embed_photos(
     """Align and embed the photos of a dataset; vectors are cached by content.
 
     Args:
-        bundle: The model.
         data: Name of a dataset, or a folder with one folder per person.
         root: Folder of named datasets.
         part: LFW's ``DevTrain`` or ``DevTest``; None for all people.
-        cache: Folder for crops and vectors.
         corrections: CSV of corrections; see :func:`training.datasets.corrections.corrected`.
     """
     table = load_dataset(data, root) if data in DATASETS else load_dataset("folder", data)
@@ -127,8 +124,6 @@ def spoiled_copies(
     Args:
         paths: The photos, in the order passed to the calibration.
         labels: Person of each photo, ``(N,)``.
-        embedder: The model.
-        cache: Folder for crops.
         max_photos, seed: As passed to :meth:`Calibration.fit`.
     """
     rows, _ = draw_photos(labels, max_photos, seed)
@@ -146,12 +141,10 @@ def spoiled_copies(
 
 
 def judged_scores(crops: Crops, rows: np.ndarray) -> np.ndarray:
-    """The product's quality scores of some crops."""
     return np.array([quality.score for quality in judged(crops, rows)])
 
 
 def judged(crops: Crops, rows: np.ndarray) -> list[Quality]:
-    """The product's quality judgements of some crops."""
     return [
         judge({name: float(values[row]) for name, values in crops.measures.items()}) for row in rows
     ]

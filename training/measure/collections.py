@@ -41,7 +41,6 @@ def held_out_photos(folder: Path) -> tuple[list[Path], np.ndarray]:
 
 
 def held_out_people(folder: Path, embedder: Embedder, *, cache: Path) -> Further:
-    """Embed the held-out people of a collection."""
     paths, labels = held_out_photos(folder)
     crops = crop_photos(paths, cache=cache)
     rows = np.flatnonzero(crops.found)
@@ -55,8 +54,6 @@ def check_collection(
     """Check the calibration's thresholds on a collection.
 
     Args:
-        calibration: The calibration.
-        people: The collection.
         half: The thresholds were chosen on one half of these people: check on the other.
     """
     rows = np.flatnonzero(people.half() == 1) if half else np.arange(len(people.labels))

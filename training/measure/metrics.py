@@ -95,7 +95,6 @@ def evaluate(
         labels: ``(N,)``.
         against: Embeddings of the same photos by another network, to subtract its metrics.
         replicates: Bootstrap samples of identities; 0 for no intervals.
-        seed: Seed of the bootstrap.
 
     Returns:
         ``n``, ``classes``, ``genuine_pairs``, ``impostor_pairs``; ``metrics`` with ``R@K``,

@@ -16,7 +16,6 @@ class Recall:
     """Whether one of each query's K nearest others has the query's label.
 
     Attributes:
-        ks: The values of K.
         hits: bool ``(Q, len(ks))``.
         queries: Rows that have another picture of their class, int64 ``(Q,)``.
         neighbours: int64 ``(N, max(ks))``, nearest first, never the row itself.

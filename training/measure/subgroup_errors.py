@@ -33,7 +33,6 @@ class SliceRates:
     """Error rates of a subset of pairs at one threshold.
 
     Attributes:
-        name: Name of the subset.
         fmr: False-match rate, or None without stranger pairs.
         fnmr: False non-match rate, or None without same-person pairs.
     """
@@ -94,10 +93,8 @@ def strangers_by_group(
 
     Args:
         root: Photos named ``age_gender_race_date``.
-        embedder: The model.
         threshold: Lowest score of a match.
         spared: Share of faces that training left out; only these are used.
-        cache: Folder for crops.
     """
     facts = utkface_facts(root, spared)
     ages, genders, races = np.array(list(facts.values())).T
@@ -122,9 +119,7 @@ def strangers_by_folder(
 
     Args:
         root: Parent of the folders; each photo counts as a different person.
-        embedder: The model.
         threshold: Lowest score of a match.
-        cache: Folder for crops.
     """
     paths, labels, names = by_folder(root, SUFFIXES)
     if not paths:

@@ -42,9 +42,6 @@ def write_report(
     """Write the report.
 
     Args:
-        path: The HTML file.
-        calibration: The calibration to show.
-        name: Name of the model.
         pictures: Photos of the worst pairs, embedded in the file; None for none.
     """
     page = Page(f"Calibration of {name}", f"{calibration.protocol}.")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from statistics import fmean, stdev
 from typing import Any
 
 from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.check import PromiseCheck
-from training.measure.comparable_runs import title
 from training.measure.subgroup_errors import ADULT, GROUP_PHOTOS, SliceRates, Strangers
 from training.report.card_photos import collections_section, kinds_section
 from training.report.markdown import counted, percent, rate_in_words, table
 
-_COMPARED = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
+_UNSEEN = {"d_prime": "d'", "eer": "EER", "R@1": "rank-1 retrieval"}
 _GALLERIES = (100, 1_000, 10_000, 100_000)
 _SEARCH_TARGET = 0.01
 _ANSWER_TARGETS = (1e-2, 1e-3, 1e-4)
@@ -36,8 +34,6 @@ class Figures:
         groups: False matches between strangers within and across UTKFace groups, or None.
         folders: The same for photos with one folder per group, or None.
         collections: The calibration's thresholds checked on held-out people of other collections.
-        compared: ``results.json`` of the ``fit`` runs this model was chosen from; may be empty.
-        compared_alike: True if these runs record that only loss and seed differ.
     """
 
     unseen: Mapping[str, Any]
@@ -50,8 +46,6 @@ class Figures:
     groups: Strangers | None
     folders: Strangers | None = None
     collections: Mapping[str, tuple[PromiseCheck, ...]] = field(default_factory=dict)
-    compared: tuple[Mapping[str, Any], ...] = ()
-    compared_alike: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -111,7 +105,6 @@ def write_card(
         *[_slices(name, rows) for name, rows in figures.weaknesses.items()],
         *_utkface(figures.groups),
         *_folders(figures.folders, facts),
-        *_compared(figures.compared, figures.compared_alike),
         "## How it was made",
         *[f"- **{key}**: {value}" for key, value in facts["making"].items()],
     ]
@@ -122,7 +115,10 @@ def _unseen(figures: Figures) -> str:
     unseen = figures.unseen
     accuracy = f"{figures.view2_accuracy:.2%} ± {figures.view2_standard_error:.2%}"
     rows = [("View 2, accuracy", accuracy)]
-    for key, name in (_COMPARED | _misses(unseen["metrics"])).items():
+    misses = {
+        key: key.replace("fnmr@", "FNMR at FMR ") for key in unseen["metrics"] if "fnmr@" in key
+    }
+    for key, name in (_UNSEEN | misses).items():
         entry = unseen["metrics"][key]
         text = "not supported by this sample"
         if entry is not None:
@@ -234,44 +230,3 @@ def _strangers(strangers: Strangers) -> list[str]:
         )
         for name, rows in strangers.rates.items()
     ]
-
-
-def _compared(runs: tuple[Mapping[str, Any], ...], alike: bool) -> list[str]:
-    if not runs:
-        return []
-    first = runs[0]
-    misses = _misses(first["metrics"])
-    supported = {key: misses[key] for key in misses if all(run["metrics"].get(key) for run in runs)}
-    columns = _COMPARED | supported
-    rows = []
-    for loss in sorted(set(map(title, runs))):
-        same = [run["metrics"] for run in runs if title(run) == loss]
-        cells = [_spread([each[name] for each in same], name) for name in columns]
-        rows.append((loss, str(len(same)), *cells))
-    which, claim = "seeds", "From one start, with one recipe and budget"
-    if not alike:
-        which = "runs"
-        claim = "Of runs that do not all say whether start, recipe and budget were one"
-    intro = (
-        f"{claim}, on {first['dataset']}: {first['split']}. "
-        f"Measured on its test people, {first['n']:,} faces of {first['classes']:,}; mean and "
-        f"standard deviation over the {which}, and the span of their 95% intervals over people."
-    )
-    return [
-        "## Losses compared",
-        intro,
-        table(("loss", which, *columns.values()), rows),
-    ]
-
-
-def _misses(metrics: Mapping[str, Any]) -> dict[str, str]:
-    """Keys of the FNMR metrics and their column titles."""
-    return {key: key.replace("fnmr@", "FNMR at FMR ") for key in metrics if "fnmr@" in key}
-
-
-def _spread(entries: list[Mapping[str, float]], name: str) -> str:
-    style = ".2f" if name == "d_prime" else ".1%"
-    values = [each["value"] for each in entries]
-    deviation = f" ± {stdev(values):{style}}" if len(values) > 1 else ""
-    low, high = min(each["low"] for each in entries), max(each["high"] for each in entries)
-    return f"{fmean(values):{style}}{deviation} [{low:{style}}, {high:{style}}]"

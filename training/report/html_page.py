@@ -36,7 +36,6 @@ class Page:
     """A report under construction.
 
     Attributes:
-        title: Heading.
         subtitle: Dataset, split and sample size of all numbers on the page.
         parts: HTML fragments in order.
     """
@@ -52,15 +51,12 @@ class Page:
         self.parts.append("<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>")
 
     def heading(self, text: str) -> None:
-        """Add a section heading."""
         self.parts.append(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str) -> None:
-        """Add a paragraph."""
         self.parts.append(f"<p>{escape(text)}</p>")
 
     def figure(self, drawing: Figure, caption: str) -> None:
-        """Add a figure."""
         data = base64.b64encode(png(drawing)).decode()
         text = escape(caption)
         self.parts.append(
@@ -69,7 +65,6 @@ class Page:
         )
 
     def write(self, path: Path) -> None:
-        """Write the page."""
         path.parent.mkdir(parents=True, exist_ok=True)
         title, subtitle = escape(self.title), escape(self.subtitle)
         path.write_text(
@@ -85,7 +80,6 @@ class Page:
 
 
 def png(drawing: Figure) -> bytes:
-    """A figure as a PNG file."""
     buffer = io.BytesIO()
     drawing.savefig(buffer, format="png")
     return buffer.getvalue()
@@ -126,7 +120,6 @@ def evaluation_page(
     """The report on one network.
 
     Args:
-        title: Heading.
         subtitle: Dataset, split, part, n.
         images: uint8 ``(N, H, W, 3)``, the evaluated pictures.
         labels: ``(N,)``.

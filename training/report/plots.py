@@ -141,7 +141,6 @@ def reliability(rows: Sequence[Sequence[float]]) -> Figure:
 
 
 def recall_curves(recalls: Mapping[str, Mapping[int, float]]) -> Figure:
-    """R@K over K."""
     result = figure()
     (axes,) = result.axes
     for colour, (name, values) in zip(COLOURS, recalls.items(), strict=False):

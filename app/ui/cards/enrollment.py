@@ -30,9 +30,7 @@ class Decision:
 
     Attributes:
         photo: The photo's hash.
-        result: Why it was refused.
         other: Name of the person it conflicts with, or whose other photos it does not match.
-        other_id: That person's id.
         other_face: JPEG of that person's face, if thumbnails are kept.
         likeness: How similar the two are, in words.
         drawing: The photo with clickable faces, if one must be chosen.
@@ -54,10 +52,6 @@ class Outcome:
     """The current state of an enrollment, for display.
 
     Attributes:
-        name: The person's name.
-        results: Results of the photos processed so far.
-        total: Number of photos given.
-        decisions: Open decisions.
         person_id: The person who got the photos, once one is stored.
         note: A sentence on whether the person is new.
         stopped: Whether the user stopped before all photos were processed.

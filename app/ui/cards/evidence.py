@@ -23,7 +23,6 @@ def card(crop_a: np.ndarray, crop_b: np.ndarray, evidence: Evidence) -> Markup:
 
     Args:
         crop_a: uint8 ``(112, 112, 3)`` crop of the first photo.
-        crop_b: The same of the second photo.
         evidence: Drop of the score when each region is covered.
     """
     top = max(float(np.abs(each).max()) for each in (evidence.map_a, evidence.map_b)) or 1.0

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from app.ui.cards.labels import PADDING, TEXT, Area, arrange
 from app.ui.cards.markup import picture, render
 from app.usecases.results import DetectedFace, Photo
 from model import wording
 
-TAG = 0.036
-"""Height of a label, as a fraction of the image's longer side."""
+SCREENS = (("fv-at-desk", 1060, 560, 22.0), ("fv-on-phone", 320, 560, 17.0))
+"""Where labels are read: class, largest picture shown, and a label's height, in CSS pixels."""
 
-TEXT, PADDING = 0.82, 0.25
-"""Font size of a label and the space on either side of its text, as fractions of its height."""
 
-Area = tuple[float, float, float, float]
-"""Left, top, right and bottom edges, in pixels of the image."""
+@dataclass(frozen=True)
+class Name:
+    """What a face is called: in words, and on its label, longest first, see :func:`arrange`."""
+
+    title: str
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -29,31 +30,22 @@ class Box:
 
     Attributes:
         number: The face's number.
-        label: The text on the box; only its first word where the whole would cover something.
-        title: The whole label in words, for screen readers.
+        title: What the face is called, for screen readers and as a tooltip.
         look: ``sure``, or ``doubt`` for a face in the background or an uncertain detection.
-        left: Left edge of the box; likewise ``top``, ``width`` and ``height``.
-        tag_left: Left edge of the label; likewise ``tag_top`` and ``tag_width``.
+        area: The edges of the box.
     """
 
     number: int
-    label: str
     title: str
     look: str
-    left: float
-    top: float
-    width: float
-    height: float
-    tag_left: float
-    tag_top: float
-    tag_width: float
+    area: Area
 
 
 def boxed(
     caption: str,
     photo: Photo,
     *,
-    names: Mapping[int, str] | None = None,
+    names: Mapping[int, Name] | None = None,
     act: str = "",
     longest: int = 900,
     data: Mapping[str, str] | None = None,
@@ -63,85 +55,51 @@ def boxed(
     Args:
         caption: The photo's caption.
         photo: The photo.
-        names: Label by face number; by default the number itself.
+        names: What a face is called, by its number; by default the number itself.
         act: The action of a click on a box; empty if boxes are not clickable.
-        longest: Longer side of the image sent, in pixels.
+        longest: Longer side of the image sent, in pixels; 0 for boxes to lay over the photo.
         data: Extra data sent with a click.
     """
-    height, width = photo.image.shape[:2]
-    sure = {each.number for each in photo.certain} & {each.number for each in photo.candidates}
-    if names is not None:
-        sure = {each.number for each in photo.certain}
-    tag = max(width, height) * TAG
-    faces = {each.number: _clipped(each, width, height) for each in photo.faces}
-    boxes: list[Box] = []
-    for each in photo.faces:
-        label = (names or {}).get(each.number, str(each.number))
-        taken = [area for number, area in faces.items() if number != each.number]
-        taken += [(box.tag_left, box.tag_top, box.tag_left + box.tag_width, box.tag_top + tag)
-                  for box in boxes]  # fmt: skip
-        boxes.append(_box(each, label, each.number in sure, width, height, tag, taken))
+    height, width = photo.picture.shape[:2]
+    sure = {each.number for each in photo.certain}
+    if names is None:
+        sure &= {each.number for each in photo.candidates}
+    called = [
+        (names or {}).get(each.number, Name(str(each.number), (str(each.number),)))
+        for each in photo.faces
+    ]
+    boxes = [
+        Box(
+            number=each.number,
+            title=name.title if each.number in sure else f"{name.title}, {describe(each)}",
+            look="sure" if each.number in sure else "doubt",
+            area=_clipped(each, width, height),
+        )
+        for each, name in zip(photo.faces, called, strict=True)
+    ]
+    areas, texts = [each.area for each in boxes], [each.texts for each in called]
+    arranged = []
+    for screen, wide, high, tall in SCREENS:
+        scale = min(wide / width, high / height)
+        found = arrange(areas, texts, width, height, tall / scale)
+        placed = [
+            (box, label) for box, label in zip(boxes, found.labels, strict=True) if label.text
+        ]
+        arranged.append((screen, found.height, placed))
     return render(
         "boxed.html",
-        caption=caption, boxes=boxes, width=width, height=height, tag=tag, act=act,
-        data=dict(data or {}), image=picture(photo.image, longest=longest),
-        found=wording.plural(len(photo.faces), "face"), stroke=max(width, height) / 220,
-        text=tag * TEXT, padding=tag * PADDING,
+        caption=caption, boxes=boxes, arranged=arranged, width=width, height=height, act=act,
+        data=dict(data or {}), image=picture(photo.image, longest=longest) if longest else "",
+        found=wording.plural(len(photo.faces), "face"), stroke=max(width, height) / 300,
+        padding=PADDING, text=TEXT,
     )  # fmt: skip
 
 
 def _clipped(found: DetectedFace, width: int, height: int) -> Area:
     left, top, right, bottom = found.face.box
-    left, top = max(0.0, left), max(0.0, top)
+    left, top = min(max(0.0, left), width - 1.0), min(max(0.0, top), height - 1.0)
     right, bottom = min(float(width), right), min(float(height), bottom)
     return left, top, max(left + 1, right), max(top + 1, bottom)
-
-
-def _box(
-    found: DetectedFace, label: str, sure: bool, width: int, height: int, tag: float,
-    taken: list[Area],
-) -> Box:  # fmt: skip
-    """Build a box clipped to the image, with its label at the first place that covers nothing."""
-    left, top, right, bottom = _clipped(found, width, height)
-    above = top - tag if top >= tag else top
-    below = bottom if bottom + tag <= height else bottom - tag
-    places = itertools.product((label, label.split(" ")[0]), (above, below), (False, True))
-    for words, tag_top, flush_right in places:
-        tag_width = min(float(width), tag * (2 * PADDING + TEXT * _letters(words)))
-        tag_left = min(left, width - tag_width)
-        if flush_right:
-            tag_left = max(0.0, right - tag_width)
-        if not any(
-            tag_left < area[2] and area[0] < tag_left + tag_width
-            and tag_top < area[3] and area[1] < tag_top + tag
-            for area in taken
-        ):  # fmt: skip
-            break
-    else:
-        tag_left, tag_top = min(left, width - tag_width), above
-    return Box(
-        number=found.number,
-        label=words,
-        title=label if sure else f"{label}, {describe(found)}",
-        look="sure" if sure else "doubt",
-        left=left,
-        top=top,
-        width=right - left,
-        height=bottom - top,
-        tag_left=tag_left,
-        tag_top=tag_top,
-        tag_width=tag_width,
-    )
-
-
-def _letters(words: str) -> float:
-    """Estimate the width of bold text in font sizes; the SVG fits the text to it exactly."""
-    return sum(
-        0.34 if each in " iljtfrI.,:;'|()[]!" else
-        0.95 if each in "mwMW@%…" or unicodedata.east_asian_width(each) in "WF" else
-        0.72 if each.isupper() else 0.62
-        for each in words
-    )  # fmt: skip
 
 
 def describe(found: DetectedFace) -> str:

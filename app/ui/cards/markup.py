@@ -110,7 +110,6 @@ def live(content: str) -> Markup:
 
 
 def progress_bar(stage: str, done: int, total: int) -> Markup:
-    """Return a progress bar."""
     return live(_macro("progress_bar", stage, done, total))
 
 

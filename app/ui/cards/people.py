@@ -47,9 +47,7 @@ def people_grid(
     """Render people as a grid of faces.
 
     Args:
-        people: The people shown.
         faces: URL of the face image by person id; missing if there is none.
-        total: Number of people enrolled.
         query: The name filter, or empty.
         more: Whether there are more people than shown.
     """
@@ -73,10 +71,7 @@ def person_card(
     """Render one person: large photos, a rename field, and irreversible actions set apart.
 
     Args:
-        person: The person.
-        photos: Their photos with thumbnails.
         odd: Median score by photo id, for photos unlike the others.
-        rights: What the user may do.
         asked: An open question or a result to show.
     """
     return markup.render(
@@ -100,7 +95,6 @@ def review_card(
 
 
 def erased_card(name: str, erased: Erased) -> Markup:
-    """Render what "forget" erased."""
     parts = [
         wording.plural(erased.photos, "photo record and face vector",
                        "photo records and face vectors"),

@@ -25,8 +25,6 @@ class Curves:
         scores: ``(K,)`` ascending centres of the score bins.
         genuine: ``(K,)`` density of same-person pairs there.
         impostor: ``(K,)`` density of stranger pairs there.
-        genuine_mean: Mean score of same-person pairs.
-        impostor_mean: Mean score of stranger pairs.
         d_prime: Distance between the two means, in pooled standard deviations.
     """
 
@@ -49,7 +47,6 @@ def distributions(
     """Draw the distributions, with the given marks.
 
     Args:
-        curves: The curves to draw.
         score: Score of the pair to mark.
         threshold: Lowest score of a pair that counts as the same person.
         reject_below: Score below which a pair counts as different people.

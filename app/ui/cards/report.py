@@ -1,4 +1,4 @@
-"""Reports of a verdict or a search: one self-contained HTML file that prints well."""
+"""Reports of a verdict, a search or sorted photos: one self-contained, printable HTML file."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from app.ui.cards.curves import curves_of
 from app.ui.cards.faces import boxed
 from app.ui.cards.markup import live, render
 from app.ui.cards.pairs import pairs_card
+from app.usecases.many import Clustered
 from app.usecases.results import Compared, Search
 from model import wording
 
@@ -26,13 +27,7 @@ STYLE = Path(__file__).parents[1] / "static" / "style.css"
 
 
 def verification(result: Compared, service: FaceService, *, note: str = "") -> str:
-    """Render the report of a verdict.
-
-    Args:
-        result: The verdict.
-        service: Provides the model and calibration in use.
-        note: A note from the report's author.
-    """
+    """Render the report of a verdict."""
     verdict = result.verdict
     photos = [
         boxed(f"{caption} (face {face.number} was compared)", photo)
@@ -53,7 +48,6 @@ def verification(result: Compared, service: FaceService, *, note: str = "") -> s
 
 
 def search(found: Search, service: FaceService, *, note: str = "") -> str:
-    """Render the report of a search."""
     settings = [
         ("Searched among", wording.plural(found.gallery_size, "person", "people")),
         ("Limit", wording.target(found.target_fpir).capitalize() + " pass for one of them"),
@@ -71,6 +65,12 @@ def pairs(
     settings = [("Limit", wording.target(target).capitalize() + " pass for the same person")]
     card = pairs_card(rows, actions=False)
     return _page("Are the photos of each pair of one person?", card, [], settings, service, note)
+
+
+def contact_sheet(found: Clustered) -> str:
+    """Render clustered photos, group by group, as one HTML file with every face."""
+    style = Markup(STYLE.read_text(encoding="utf-8"))
+    return str(render("contact_sheet.html", found=found, style=style))
 
 
 def _page(

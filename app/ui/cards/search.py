@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from app.ui.cards.faces import boxed, describe
+from app.ui.cards.faces import Name, boxed, describe
 from app.ui.cards.markup import render
 from app.usecases.results import Candidate, FaceSearch, Search
 from model import wording
 
-MOST_LETTERS = 28
+MOST_LETTERS, FEWEST_LETTERS = 28, 9
+"""Letters of a name, and of its first word, that a label shows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,6 @@ class FoundFace:
 
     Attributes:
         place: Number from 1, left to right, shown on its box and its card.
-        found: The search result of the face.
         best: The person identified, or None for an unknown face.
     """
 
@@ -30,14 +30,18 @@ class FoundFace:
     best: Candidate | None
 
     @property
-    def label(self) -> str:
-        """The text on the box; long names are shortened."""
-        name = self.best.match.name if self.best else "?"
-        return f"{self.place} {name if len(name) <= MOST_LETTERS else name[:MOST_LETTERS] + '…'}"
+    def name(self) -> Name:
+        """What the face is called; its label is shortened to a first word or the number alone."""
+        if not self.best:
+            return Name(f"{self.place}, unknown", (f"{self.place} ?", str(self.place)))
+        name = self.best.match.name
+        first = name.partition(" ")[0]
+        shown = (_shortened(name, MOST_LETTERS), _shortened(first, FEWEST_LETTERS))
+        texts = (*(f"{self.place} {each}" for each in shown), str(self.place))
+        return Name(f"{self.place} {name}", texts)
 
 
 def left_to_right(found: Search) -> list[FoundFace]:
-    """Return the faces of a search from left to right."""
     ordered = sorted(found.faces, key=lambda each: each.face.face.box[0] + each.face.face.box[2])
     return [
         FoundFace(place, each, each.candidates[0] if each.known else None)
@@ -45,20 +49,29 @@ def left_to_right(found: Search) -> list[FoundFace]:
     ]
 
 
+def _shortened(name: str, most: int) -> str:
+    return name if len(name) <= most else name[:most] + "…"
+
+
+def names_of(found: Search) -> dict[int, Name]:
+    """Return what every face is called, by its number; a doubtful one may go without a label."""
+    searched = {each.found.face.number: each.name for each in left_to_right(found)}
+    return {
+        each.number: searched.get(each.number, Name("?", ("?", ""))) for each in found.photo.faces
+    }
+
+
 def search_card(found: Search, *, photo: int = 0, name: str = "", actions: bool = True) -> Markup:
     """Render all faces of a photo with their candidates.
 
     Args:
-        found: The search.
         photo: The photo's index among the photos given, from 0.
         name: The photo's name, if there are several photos.
         actions: Whether to show the buttons for a face.
     """
     faces = left_to_right(found)
-    labels = {each.found.face.number: each.label for each in faces}
-    searched = set(labels)
+    searched = {each.found.face.number for each in faces}
     doubtful = [each for each in found.photo.faces if each.number not in searched]
-    labels |= {each.number: "?" for each in doubtful}
     caption = name or "Your photo"
     return render(
         "search.html",
@@ -70,7 +83,7 @@ def search_card(found: Search, *, photo: int = 0, name: str = "", actions: bool 
         doubtful=doubtful,
         describe=describe,
         actions=actions,
-        picture_of=boxed(caption, found.photo, names=labels, longest=1200),
+        picture_of=boxed(caption, found.photo, names=names_of(found), longest=1200),
     )
 
 

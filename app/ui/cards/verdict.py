@@ -23,7 +23,6 @@ def verdict_card(result: Compared, curves: plots.Curves | None, *, report: bool 
     """Render the result of one verification.
 
     Args:
-        result: The result.
         curves: The calibration's distributions to draw, if any.
         report: Whether to offer a report.
     """

@@ -23,7 +23,7 @@ const light = (event) => {
   const card = event.target.closest?.("[data-lights]");
   element.querySelectorAll("[data-lit]").forEach((each) => delete each.dataset.lit);
   if (!card || event.type === "mouseout" || event.type === "focusout") return;
-  element.querySelectorAll(`[data-spot="${card.dataset.lights}"] .fv-found[data-face="${card.dataset.face}"]`)
+  element.querySelectorAll(`[data-spot="${card.dataset.lights}"] [data-face="${card.dataset.face}"]`)
     .forEach((each) => { each.dataset.lit = "yes"; });
 };
 for (const kind of ["mouseover", "mouseout", "focusin", "focusout"]) element.addEventListener(kind, light);

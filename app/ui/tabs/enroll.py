@@ -31,8 +31,6 @@ Answer = dict[Any, Any]
 
 
 class EnrollTab:
-    """The tab's components and event handlers."""
-
     def __init__(self, service: FaceService, settings: Settings) -> None:
         self.service, self.settings = service, settings
         self.jobs = SessionJobs()

@@ -31,8 +31,6 @@ Answer = dict[Any, Any]
 
 
 class GalleryTab:
-    """The tab's components and event handlers."""
-
     def __init__(
         self, page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
     ) -> None:

@@ -33,8 +33,6 @@ _LARGER = "More photos than that: put them on the server, where the setting own_
 
 
 class ModelTab:
-    """The tab's components and event handlers."""
-
     def __init__(
         self, page: gr.Blocks, own: gr.Tab, service: FaceService, settings: Settings
     ) -> None:

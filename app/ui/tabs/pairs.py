@@ -144,8 +144,6 @@ def plan(first: Sequence[Upload], second: Sequence[Upload], listed: str = "") ->
     """Return which photos are compared.
 
     Args:
-        first: The first set.
-        second: The second set.
         listed: Pairs of names, one per line; if empty, photos of the same name are a pair.
 
     Raises:

@@ -29,8 +29,6 @@ _TARGETS = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
 class SearchTab:
-    """The tab's components and event handlers."""
-
     def __init__(self, service: FaceService, settings: Settings, downloads: Downloads) -> None:
         self.service, self.settings, self.downloads = service, settings, downloads
         self.jobs = SessionJobs()

@@ -32,8 +32,6 @@ Faces = tuple[int | None, int | None]
 
 
 class VerifyTab:
-    """The tab's components and event handlers."""
-
     def __init__(self, service: FaceService, settings: Settings, downloads: Downloads) -> None:
         self.service, self.settings, self.downloads = service, settings, downloads
         self.jobs = SessionJobs()

@@ -62,7 +62,6 @@ def at_once(*values: Any, first: str | None = None) -> dict[str, Any]:
     It takes effect at once, so it cannot overwrite a server response that arrives later.
 
     Args:
-        values: The new values of the outputs.
         first: JavaScript for one more output before those; ``given`` is the first input.
     """
     constant = json.dumps(values)

@@ -111,5 +111,4 @@ STEPS: dict[str, Confirmation] = {
 
 
 def name_is_taken(mine: FaceService, person: str, name: str) -> bool:
-    """Return whether somebody else has the name."""
     return any(each.id != person for each in mine.named(name))

@@ -20,7 +20,6 @@ class Choice:
     """The user's decisions about one photo.
 
     Attributes:
-        face: Number of the chosen face.
         reasons: Reason by status for storing the photo anyway.
         doubted: The user rejected a conflict once and is asked again.
         left_out: Do not store the photo.
@@ -37,9 +36,6 @@ class Enrolling:
     """The state of an enrollment; photos are identified by their hash.
 
     Attributes:
-        name: The person's name.
-        consent: How the person agreed.
-        total: Number of photos given.
         new_person: Create a new person even if someone has that name.
         person_id: The person who gets the photos, once known.
         created: Whether this enrollment created the person.
@@ -79,8 +75,6 @@ class Enrolling:
         """Apply a decision about one photo.
 
         Args:
-            service: Stores the photo, if that was the decision.
-            upload: The photo.
             asked: The data of the click: ``act`` and its arguments.
         """
         photo, act = digest(upload), asked["act"]

@@ -48,9 +48,6 @@ class Namesakes:
         """Show who has the name.
 
         Args:
-            mine: Provides the face images.
-            name: The name.
-            people: The people who have it.
             chosen: The choice to select; None keeps the current one.
         """
         if not people:

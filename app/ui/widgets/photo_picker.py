@@ -28,14 +28,7 @@ _SCRIPT = (STATIC / "picker.js").read_text(encoding="utf-8")
 def photo_picker(
     label: str, settings: Settings, *, several: bool = False, elem_id: str | None = None
 ) -> gr.HTML:
-    """Return a picker whose value :func:`read_uploads` parses; empty string without a photo.
-
-    Args:
-        label: The picker's label and accessible name.
-        settings: Limits on photos.
-        several: Whether more than one photo may be given.
-        elem_id: Its id in the page.
-    """
+    """Return a picker whose value :func:`read_uploads` parses; empty string without a photo."""
     template = markup.render(
         "picker.html",
         label=label,

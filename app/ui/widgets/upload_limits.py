@@ -39,7 +39,6 @@ def limit_note(file: str, settings: Settings, otherwise: str) -> gr.HTML:
 
     Args:
         file: The id of the file input in the page.
-        settings: The limits.
         otherwise: A sentence that says what to do with a larger file.
     """
     words = f"At most {wording.size(settings.max_request_bytes)} fit through the page. {otherwise}"

@@ -17,7 +17,6 @@ from app.web.middleware.site import SiteMiddleware
 
 
 def install(app: FastAPI, state: AppState) -> None:
-    """Add all middleware to an app."""
     # The middleware added last runs first.
     for kind in (
         BodyMiddleware,

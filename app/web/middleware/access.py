@@ -17,10 +17,6 @@ class AccessMiddleware:
 
     The API needs a key in the request, the page a login. Without a login, a caller can only load
     the page's static files and send the login form.
-
-    Args:
-        app: The next ASGI app.
-        state: Keys, logins and limits.
     """
 
     def __init__(self, app: ASGIApp, *, state: AppState) -> None:

@@ -28,12 +28,7 @@ _FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 
 
 class BodyMiddleware:
-    """ASGI middleware; passes the body to the next app in one piece.
-
-    Args:
-        app: The next ASGI app.
-        state: Settings, upload limits and the queue.
-    """
+    """ASGI middleware; passes the body to the next app in one piece."""
 
     def __init__(self, app: ASGIApp, *, state: AppState) -> None:
         self.app = app

@@ -21,12 +21,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class RequestLogMiddleware:
-    """ASGI middleware.
-
-    Args:
-        app: The next ASGI app.
-        state: Its metrics count each response.
-    """
+    """ASGI middleware."""
 
     def __init__(self, app: ASGIApp, *, state: AppState) -> None:
         self.app = app

@@ -23,7 +23,6 @@ class SiteMiddleware:
     """ASGI middleware.
 
     Args:
-        app: The next ASGI app.
         state: Its settings hold the server's host names. While no key is required, only loopback
             names are accepted, which prevents DNS rebinding.
     """

@@ -57,7 +57,6 @@ def photos_and_pairs(body: VerifyManyRequest) -> tuple[dict[str, bytes], list[Pa
 
 
 def answered(found: list[PairAnswer], model: str) -> VerifyManyAnswer:
-    """Convert the answers."""
     return VerifyManyAnswer(answers=[_answer(each) for each in found], model=model)
 
 

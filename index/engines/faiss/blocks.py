@@ -41,7 +41,6 @@ def store_view(store: Any) -> np.ndarray:
 
 
 def append(store: Any, vectors: np.ndarray) -> None:
-    """Adds float16 or float32 vectors to a store."""
     if len(vectors):
         store.add_sa_codes(np.ascontiguousarray(vectors, np.float16).view(np.uint8))
 
@@ -80,7 +79,6 @@ class FlatBlock:
 
     @classmethod
     def around(cls, ids: np.ndarray, store: Any) -> FlatBlock:
-        """Creates a block around a filled store."""
         rows = cls(store.d)
         rows.store, rows._ids = store, np.array(ids, np.int64)
         rows._map[rows._ids] = np.arange(len(ids))
@@ -231,7 +229,6 @@ def _refine_parameters(factor: float) -> Any:
 
 
 def build_coder(store: Any, kind: GpuKind | str) -> Any:
-    """Builds the candidate finder over a store's vectors."""
     faiss = load_faiss()
     dimension, metric = store.d, faiss.METRIC_INNER_PRODUCT
     if kind == "rabitq":

@@ -8,7 +8,6 @@ replacing the key.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from index.engines.faiss.blocks import FastBlock, FlatBlock, fp16_store, store_v
 from index.engines.faiss.index import Content, FaissIndex
 from index.engines.faiss.install import load_faiss
 from index.types import Mark
+from model.atomic import made_whole
 from model.errors import FaceError, IndexUnavailable
 
 CACHE_FILE = "index.cache"
@@ -26,11 +26,10 @@ _VERSION = 1
 
 
 def save(content: Content, path: Path, key: bytes) -> None:
-    """Writes a cache: temporary file, fsync, rename.
+    """Writes a cache atomically.
 
     Args:
         content: From :meth:`FaissIndex.content`; must have a mark.
-        path: The file to write.
         key: The gallery's current cache key.
     """
     if content.mark is None:
@@ -47,26 +46,19 @@ def save(content: Content, path: Path, key: bytes) -> None:
         "fast": len(fast) if fast else 0,
         "coder": coder.nbytes,
     }
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            with EncryptedWriter(file, key) as stream:
-                text = json.dumps(head).encode()
-                stream.write(len(text).to_bytes(4, "big") + text)
-                _put(stream, flat.ids)
-                _put(stream, flat.vectors)
-                if fast:
-                    _put(stream, fast.ids)
-                    _put(stream, store_view(fast.store))
-                    _put(stream, coder)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with (
+        made_whole(path, private=True) as partial,
+        partial.open("wb") as file,
+        EncryptedWriter(file, key) as stream,
+    ):
+        text = json.dumps(head).encode()
+        stream.write(len(text).to_bytes(4, "big") + text)
+        _put(stream, flat.ids)
+        _put(stream, flat.vectors)
+        if fast:
+            _put(stream, fast.ids)
+            _put(stream, store_view(fast.store))
+            _put(stream, coder)
 
 
 def load(index: FaissIndex, path: Path, key: bytes) -> None:
@@ -135,11 +127,3 @@ def _coder(stream: EncryptedReader, size: int) -> Any:
 def _fill(stream: EncryptedReader, array: np.ndarray) -> None:
     if array.size and stream.readinto(array.data.cast("B")) != array.nbytes:
         raise ValueError("it ends too early")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

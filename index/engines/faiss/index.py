@@ -41,7 +41,6 @@ class FaissIndex:
     block, new vectors stay in the flat block and removed rows are only marked.
 
     Args:
-        dimension: Length of a vector.
         exact_limit: Most vectors without a fast block; None to never build one.
         gpu: Use GPUs for the fast block if faiss supports them.
         gpu_budget: Largest fraction of the GPUs' free memory to use, in ``(0, 1]``.
@@ -183,7 +182,6 @@ class FaissIndex:
             self.gather()
 
     def restore(self, content: Content) -> None:
-        """Replaces the content of the index by that of a cache file."""
         self._wait()
         with self._lock.writing():
             self._flat, self._fast, self._mark = content.flat, content.fast, content.mark

@@ -34,11 +34,7 @@ def installed_builds(names: Iterable[str] | None = None) -> list[str]:
 
 
 def check_builds(builds: list[str]) -> None:
-    """Rejects an environment with two faiss builds, which overwrite each other's files.
-
-    Raises:
-        IndexUnavailable: If there is more than one; the message says how to repair it.
-    """
+    """Rejects an environment with two faiss builds, which overwrite each other's files."""
     if len(builds) > 1:
         keep = next(name for name in builds if name != "faiss-cpu")
         raise IndexUnavailable(
@@ -89,8 +85,6 @@ def plan_gpu(count: int, dimension: int, free: list[int], budget: float) -> GpuK
     """Chooses the index type that fits on the GPUs, with the vectors split evenly.
 
     Args:
-        count: Number of vectors.
-        dimension: Length of a vector.
         free: Free bytes of each GPU.
         budget: Largest fraction of the free memory to use, in ``(0, 1]``.
 

@@ -20,7 +20,6 @@ class MilvusAddress:
 
     Attributes:
         uri: Address for pymilvus: ``http(s)://host:port``, or a file for Milvus Lite.
-        collection: Name of the collection.
         database: Name of the database, or "" for the default one.
         token: ``user:password`` or an API key, or "".
         index: Index type, for example ``AUTOINDEX``, ``FLAT``, ``HNSW``, ``IVF_SQ8``, ``DISKANN``.
@@ -53,9 +52,6 @@ class MilvusAddress:
 
         Options are query parameters: ``?db=name&tls=1&index=HNSW&replicas=2&collection=name``.
         The token comes from the variable ``MILVUS_TOKEN``, so that it does not appear in logs.
-
-        Raises:
-            ValueError: If the URL is invalid.
         """
         environment = os.environ if environment is None else environment
         parts = urlsplit(url)

@@ -46,7 +46,6 @@ class RetryingClient:
     """Calls methods of a Milvus client by name.
 
     Args:
-        client: A ``pymilvus.MilvusClient``.
         uri: The server, for messages.
     """
 
@@ -107,7 +106,6 @@ def retry(action: Callable[[], T], uri: str, *, patience: float = math.inf) -> T
 
     Args:
         action: The call; must be idempotent.
-        uri: The server, for messages.
         patience: Seconds after which it is not retried.
 
     Raises:

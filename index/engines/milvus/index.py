@@ -58,8 +58,6 @@ class MilvusIndex:
 
         Args:
             url: See :class:`MilvusAddress`.
-            dimension: Length of a vector.
-            model_id: The model of the embeddings.
 
         Raises:
             IndexUnavailable: If pymilvus is not installed or the server does not answer.
@@ -252,7 +250,6 @@ class MilvusIndex:
         self.advance(mark)
 
     def drop(self) -> None:
-        """Deletes both collections and closes the index."""
         self._calls.write("drop_collection", state_name(self._name))
         self._calls.write("drop_collection", self._name)
         self.close()

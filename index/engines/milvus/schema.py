@@ -8,7 +8,6 @@ from index.engines.milvus.address import MilvusAddress
 
 
 def state_name(collection: str) -> str:
-    """Name of the small collection that holds the mark."""
     return f"{collection}_state"
 
 
@@ -17,8 +16,6 @@ def create_collections(client: Any, address: MilvusAddress, dimension: int) -> N
 
     Args:
         client: A ``pymilvus.MilvusClient``.
-        address: Names, index type and number of replicas.
-        dimension: Length of a vector.
     """
     from pymilvus import DataType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from model.errors import GalleryError
+from index.gallery.schema import require_known
 
 if TYPE_CHECKING:
     import psycopg
@@ -147,7 +147,6 @@ def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIO
 
     Args:
         connection: A connection in autocommit mode.
-        migrations: The migration scripts.
 
     Returns:
         The version before the migration; 0 for a new gallery.
@@ -163,13 +162,7 @@ def migrate(connection: psycopg.Connection, migrations: Sequence[str] = MIGRATIO
         ((found,),) = connection.execute(
             "SELECT COALESCE(MAX(version), 0) FROM gallery_schema"
         ).fetchall()
-        if found > len(migrations):
-            raise GalleryError(
-                f"The gallery has schema version {found}, this program knows up to "
-                f"{len(migrations)}. Use the newer program that wrote it.",
-                found=found,
-                known=len(migrations),
-            )
+        require_known(found, len(migrations))
         for version in range(found, len(migrations)):
             connection.execute(migrations[version])
             connection.execute("INSERT INTO gallery_schema VALUES (%s)", (version + 1,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from model.errors import GalleryError
+from index.gallery.schema import require_known
 
 _V1 = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -74,7 +74,6 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
     """Migrates a database to the newest schema; each step is one transaction.
 
     Args:
-        connection: A connection in autocommit mode.
         migrations: The migration scripts; ``user_version`` counts those already applied.
 
     Returns:
@@ -84,13 +83,7 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
         GalleryError: If the file was written by a newer program.
     """
     found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found > len(migrations):
-        raise GalleryError(
-            f"The gallery has schema version {found}, this program knows up to "
-            f"{len(migrations)}. Use the newer program that wrote it.",
-            found=found,
-            known=len(migrations),
-        )
+    require_known(found, len(migrations))
     for version in range(found, len(migrations)):
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -21,7 +21,6 @@ class Further:
     """Photos of people of another collection, none of whom the model was trained on.
 
     Attributes:
-        name: Name of the collection.
         embeddings: float32 ``(N, D)`` unit vectors.
         labels: int ``(N,)``, equal for photos of one person.
     """

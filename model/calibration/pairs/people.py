@@ -22,7 +22,6 @@ def draw_photos(
     Args:
         labels: ``(N,)``, equal for photos of one person.
         max_photos: Most photos per person; None for all photos and all pairs.
-        seed: Seed of the choice.
 
     Returns:
         The chosen rows, ascending, and a mask of those also used in impostor pairs, at most

@@ -140,12 +140,10 @@ def count_people(
     """Count all pairs by person, separately for each population of pairs.
 
     Args:
-        collection: The photos.
         knots: float64 ``(T,)`` ascending scores on the grid.
         classes: int ``(N,)`` class of each photo, in the collection's order.
         table: int ``(C, C)`` symmetric: the population of a pair by its photos' classes; -1
             excludes the pair.
-        progress: Called with the number of pairs done and the total.
 
     Returns:
         ``table.max() + 1`` counts, one per population.

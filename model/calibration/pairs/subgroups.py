@@ -79,10 +79,8 @@ def by_group(
     """Measure rates within and between groups at each threshold, on the held-out half.
 
     Args:
-        collection: All photos.
         groups: ``(N,)`` names in the caller's order, empty where unknown.
         marks: The global thresholds.
-        progress: Called with the number of pairs done and the total.
     """
     if not marks:
         return ()

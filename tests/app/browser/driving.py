@@ -102,7 +102,7 @@ def visit(context: BrowserContext, url: str) -> Page:
 def wait_until_live(page: Page) -> None:
     """Wait until every click is heard and what the page asks for by itself has arrived."""
     page.wait_for_selector("body[data-ready=yes]")
-    page.wait_for_selector(".fv-samples[data-ready=yes]")
+    page.wait_for_selector(".fv-samples[data-ready=yes]", state="attached")
     page.wait_for_selector("#verify-second .fv-picker[data-filled]", state="attached")
     settle(page)
 

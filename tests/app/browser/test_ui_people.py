@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import zipfile
-from itertools import permutations
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from PIL import Image
 
+from index.gallery import Gallery
 from tests import samples
 from tests.app import helpers
 from tests.app.browser import driving
@@ -53,10 +55,11 @@ def test_enroll_search_forget(page: Page, files: dict[str, Path]) -> None:
     assert EVIL in words
     assert "2 faces found, 1 known" in words
     assert "1 unknown face" in words
-    labels = page.locator("#search-result svg text").all_text_contents()
+    labels = page.locator("#search-result .fv-at-desk text").all_text_contents()
     assert sorted(labels) == sorted(["1 ?", f"2 {EVIL[:28]}…"])
     page.locator("#search-result .fv-face").first.hover()
     assert page.locator("#search-result .fv-found[data-lit]").count() == 1
+    assert page.locator("#search-result .fv-at-desk [data-lit]").count() == 1
     act(page, "#search-result", "open")
     page.wait_for_selector("#gallery-details .fv-who")
     settle(page)
@@ -75,6 +78,52 @@ def test_enroll_search_forget(page: Page, files: dict[str, Path]) -> None:
     assert "1 photo record and face vector" in words
     assert "Nobody is enrolled yet" in page.inner_text("#gallery-list")
     assert page.evaluate("window.pwned") is None
+
+
+SHOWN_LABELS = """() => [...document.querySelectorAll("#search-result .fv-label")]
+  .filter((each) => each.getBoundingClientRect().width)
+  .map((each) => {
+    const box = each.querySelector("rect").getBoundingClientRect();
+    const { left, top, right, bottom } = box;
+    const size = parseFloat(getComputedStyle(each.querySelector("text")).fontSize);
+    const scale = each.getScreenCTM().a;
+    const text = each.querySelector("text").textContent;
+    return { left, top, right, bottom, letters: size * scale, text };
+  })"""
+
+
+def test_the_labels_of_twenty_faces_can_be_read_at_a_desk_and_on_a_phone(
+    page: Page, files: dict[str, Path], gallery: Gallery, tmp_path: Path
+) -> None:
+    enroll(page, "Eileen Marie Collins", files["collins"])
+    tile = Image.fromarray(samples.collins()[:340, 60:400]).resize((170, 170))
+    crowd = Image.new("RGB", (7 * 170, 3 * 170), "grey")
+    for n in range(20):
+        crowd.paste(tile, (n % 7 * 170, n // 7 * 170))
+    crowd.save(tmp_path / "crowd.png")
+    open_tab(page, "Search")
+    give(page, "#search-photo", tmp_path / "crowd.png")
+    page.click("#search-run")
+    page.wait_for_selector("#search-result .fv-search")
+    settle(page)
+    assert "20 faces found, 20 known" in page.inner_text("#search-result")
+    for width, named in ((1366, 20), (390, 0)):
+        page.set_viewport_size({"width": width, "height": 844})
+        keep(page, f"crowd-{width}")
+        picture = page.locator("#search-result .fv-photo svg").evaluate(
+            "part => part.getBoundingClientRect().toJSON()"
+        )
+        labels = page.evaluate(SHOWN_LABELS)
+        assert sorted(int(each["text"].split()[0]) for each in labels) == list(range(1, 21))
+        assert sum("Eileen" in each["text"] for each in labels) >= named
+        for each in labels:
+            assert each["letters"] > 11, "as large as small print"
+            assert picture["left"] - 0.1 <= each["left"] <= each["right"] <= picture["right"] + 0.1
+            assert picture["top"] - 0.1 <= each["top"] <= each["bottom"] <= picture["bottom"] + 0.1
+        for one, other in combinations(labels, 2):
+            apart = (one["right"] <= other["left"], other["right"] <= one["left"],
+                     one["bottom"] <= other["top"], other["bottom"] <= one["top"])  # fmt: skip
+            assert any(apart), (one["text"], other["text"])
 
 
 def test_an_unknown_face_is_enrolled_from_a_search(page: Page, files: dict[str, Path]) -> None:

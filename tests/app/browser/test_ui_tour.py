@@ -169,8 +169,8 @@ def search(page: Page, group: Path, everyone: set[str]) -> None:
     keep(page, "tour-search-1366")
     places = page.locator("#search-result .fv-face > details").evaluate_all(PLACES)
     assert places[0]["y"] == places[1]["y"] < places[2]["y"]
-    tags = page.locator("#search-result .fv-box-tag").evaluate_all(PLACES)
-    words = page.locator("#search-result .fv-box-number").evaluate_all(PLACES)
+    tags = page.locator("#search-result .fv-at-desk .fv-box-tag").evaluate_all(PLACES)
+    words = page.locator("#search-result .fv-at-desk .fv-box-number").evaluate_all(PLACES)
     for tag, word in zip(tags, words, strict=True):
         assert tag["left"] < word["left"]
         assert word["right"] < tag["right"]

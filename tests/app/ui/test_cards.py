@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,6 +22,7 @@ from app.ui.cards import people as people_cards
 from app.ui.cards import search as search_cards
 from app.ui.cards import verdict as verdict_cards
 from app.ui.cards.enrollment import Decision, Outcome
+from app.ui.cards.faces import Name
 from app.ui.theme import STATIC
 from app.usecases.results import (
     Candidate,
@@ -46,6 +46,7 @@ from model.types import Decision as Answer
 from model.types import Face, Match, Quality, Rate, Reason, Verdict
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&${alert(3)}"
+LANDMARKS = np.zeros((5, 2), np.float32)
 STYLE = (STATIC / "style.css").read_text(encoding="utf-8")
 
 
@@ -197,45 +198,27 @@ def test_the_same_photo_twice_is_said_first() -> None:
 def test_boxes_and_their_labels_stay_within_the_picture(
     box: tuple[float, float, float, float],
 ) -> None:
-    face = dataclasses.replace(detected(), face=Face(box, np.zeros((5, 2), np.float32), 0.99))
+    face = dataclasses.replace(detected(), face=Face(box, LANDMARKS, 0.99))
     shown = Photo(Picture(np.full((120, 160, 3), 120, np.uint8)), (face,))
-    tags = harmless(face_cards.boxed("Photo", shown, names={1: "A very long name " * 3}))
+    name = Name(EVIL, (f"1 {EVIL}", "1"))
+    tags = harmless(face_cards.boxed("Photo", shown, names={1: name}))
     rects = [attributes for tag, attributes in tags.found if tag == "rect"]
-    assert len(rects) == 2
+    assert len(rects) == 3, "the box, and its label for a large and for a small screen"
     for rect in rects:
         left, top = float(rect["x"]), float(rect["y"])
-        assert 0 <= left <= left + float(rect["width"]) <= 160
-        assert 0 <= top <= top + float(rect["height"]) <= 121
+        assert 0 <= left <= left + float(rect["width"]) <= 160.1
+        assert 0 <= top <= top + float(rect["height"]) <= 120.1
 
 
-def test_labels_of_neighbours_cover_neither_each_other_nor_a_face() -> None:
-    faces = tuple(
-        dataclasses.replace(
-            detected(number),
-            face=Face((x, 100.0, x + 60, 180.0), np.zeros((5, 2), np.float32), 0.99),
-        )
-        for number, x in enumerate((10.0, 80.0, 150.0, 220.0), 1)
-    )
-    shown = Photo(Picture(np.full((300, 300, 3), 120, np.uint8)), faces)
-    names = {number: f"{number} Maximiliane Wintermantel" for number in range(1, 5)}
-    drawn = face_cards.boxed("Photo", shown, names=names)
-    tags = harmless(drawn)
-    areas = [
-        [float(attributes[name]) for name in ("x", "y", "width", "height")]
-        for tag, attributes in tags.found
-        if tag == "rect"
-    ]
-    for one, other in itertools.combinations(areas, 2):
-        apart = [
-            a + size <= b + 1 or b + length <= a + 1
-            for a, size, b, length in (
-                (one[0], one[2], other[0], other[2]), (one[1], one[3], other[1], other[3]),
-            )
-        ]  # fmt: skip
-        assert any(apart), (one, other)
-    assert all(
-        name in str(face_cards.boxed("Photo", shown, names=names)) for name in names.values()
-    )
+def test_the_whole_name_is_told_where_the_label_is_short() -> None:
+    face = dataclasses.replace(detected(), face=Face((0, 0, 160, 120), LANDMARKS, 0.99))
+    shown = Photo(Picture(np.full((120, 160, 3), 120, np.uint8)), (face,))
+    long = "1 " + "Maximiliane " * 10
+    name = Name(long, (long, "1"))
+    drawn = face_cards.boxed("Photo", shown, names={1: name})
+    texts = ElementTree.fromstring(drawn).findall(".//text")
+    assert [each.text for each in texts] == ["1", "1"]
+    assert f"1 face: {long}" in harmless(drawn).found[1][1]["aria-label"]
 
 
 def test_a_doubtful_face_is_drawn_as_such_and_named() -> None:

@@ -70,11 +70,7 @@ def test_never_more_than_the_rate_plus_one_burst(steps: list[float], per_minute:
     assert passed <= per_minute + per_minute / 60 * (clock.now - 100) + 1e-6
 
 
-def test_asking_does_not_count_and_zero_means_no_limit() -> None:
-    limiter = RateLimiter(1, clock=Clock())
-    for _ in range(5):
-        limiter.check("a", take=False)
-    assert allowed(limiter)
+def test_zero_means_no_limit() -> None:
     assert all(allowed(RateLimiter(0)) for _ in range(5))
 
 

@@ -70,7 +70,7 @@ def test_everything_arrives(
     with Gallery.open(tmp_path / "b", model_id=MODEL, key=target_key) as target:
         assert target.import_(file) == 5
         assert summary(target) == expected
-    assert list(tmp_path.glob("*.part")) == []
+    assert list(tmp_path.glob("*.partial*")) == []
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "sealed"])

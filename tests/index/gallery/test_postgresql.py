@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,25 @@ def test_a_writer_that_hangs_does_not_keep_the_others_out(
         with pytest.raises(GalleryUnavailable):
             hang()
         assert [person.name for person in one.reader.people()] == ["Bob"]
+
+
+def test_a_batch_in_which_a_statement_failed_is_not_acknowledged(
+    place: Place, faces: Faces
+) -> None:
+    """PostgreSQL answers COMMIT with a rollback then, and without an error."""
+
+    def rename() -> None:
+        with gallery.batch():
+            gallery.rename(person.id, "Eve")
+            with gallery._db.read() as connection, suppress(psycopg.Error):
+                connection.execute("SELECT 1 / 0")
+
+    with place.open() as gallery:
+        person = gallery.enroll("Ada", faces.photos(0))
+        with pytest.raises(GalleryUnavailable, match="25P02"):
+            rename()
+        assert gallery.reader.get(person.id) == person
+        assert gallery.rename(person.id, "Bob").name == "Bob"
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def embedded(shared_data: Path):
     if not DEFAULT.is_dir():
         pytest.skip(f"there is no bundle at {DEFAULT}")
     table = lfw.load(shared_data)
-    crops = crop_photos(table.paths, cache=CACHE, progress=False)
+    crops = crop_photos(table.paths, cache=CACHE)
     bundle = Bundle.load()
     vectors = Embedder(bundle).embed(crops.pixels)
     parts = {}

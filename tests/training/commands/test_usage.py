@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from training.__main__ import main
+from training.__main__ import COMMANDS, main
 from training.commands import compare, fit, reproduce
 from training.datasets.table import Table
 from training.errors import UsageError
 from training.learn import distributed
 from training.learn.recipe import Recipe
 from training.learn.task import Task
-from training.measure.comparable_runs import CONTROL, read_compared, title
 from training.splits import split
 
 TINY = ["--epochs", "1", "--batch", "8", "--dim", "4"]
@@ -36,6 +35,14 @@ def task(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Task(table, split(table, "zero_shot"), images, features, "toy", "", 32)
     for module in (fit, compare):
         monkeypatch.setattr(module, "make_task", lambda args: whole)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert f"python -m training {command}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -247,67 +254,6 @@ def test_variants_are_judged_on_the_part_that_was_asked_for(
     assert "; epsilon=1e-3; val, n = 8;" in (tmp_path / "table.md").read_text()
     assert "| untrained |" in (tmp_path / "table.md").read_text()
     assert '"epsilon": 0.001' in (tmp_path / "pd-0" / "results.json").read_text()
-
-
-def test_runs_that_are_not_to_be_compared_are_refused_before_measuring(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "facts.json").write_text('{"summary": "", "terms": "", "making": {}}')
-    whole = {"dataset": "a", "split": "s", "loss": "pd", "n": 1, "classes": 1, "metrics": {}}
-    told = {**whole, "init": "here", "recipe": asdict(Recipe()), "loss_options": {}, "dim": 4}
-    runs = {
-        "one": whole,
-        "other": {**whole, "split": "t"},
-        "less": {"loss": "pd"},
-        "told": told,
-        "again": told,
-        "elsewhere": {**told, "init": "there"},
-        "faster": {**told, "recipe": asdict(Recipe(lr=1, seed=1)), "dim": 5},
-        "weaker": {**told, "recipe": asdict(Recipe(loss_weight=0.5))},
-        "control": {**told, "recipe": asdict(Recipe(loss_weight=0))},
-    }
-    for name, result in runs.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "results.json").write_text(json.dumps(result))
-    words = ["publish", *PUBLISH, "--facts", str(tmp_path / "facts.json"), "--out", str(tmp_path)]
-    for names, said in (
-        (["none"], "no finished run"),
-        (["less"], "lacks dataset, split, n"),
-        (["one", "other"], "another split"),
-        (["one", "one"], "the same seed"),
-        (["one", "told", "again"], "again is pd with the same seed as"),
-        (["one", "told", "elsewhere"], "another init than"),
-        (["told", "faster"], "another dim, lr than"),
-        (["told", "weaker"], "another loss_weight than"),
-        (["control", "faster"], "another dim, lr than"),
-        (["control", "told", "control"], "the same seed"),
-    ):
-        assert main([*words, "--compared", *(str(tmp_path / name) for name in names)]) == 2
-        assert said in capsys.readouterr().err
-
-
-def test_runs_that_differ_in_loss_and_seed_are_compared_as_far_as_they_say(tmp_path: Path) -> None:
-    variants = (
-        ["--seed", "0"], ["--seed", "1"], ["--loss", "arcface"],
-        ["--loss-option", "temperature=0.5"],
-    )  # fmt: skip
-    runs = [tmp_path / str(number) for number in range(len(variants))]
-    for run, words in zip(runs, variants, strict=True):
-        assert main(["fit", *TINY, *words, "--out", str(run)]) == 0
-    results, alike = read_compared(runs)
-    assert alike
-    assert list(map(title, results)) == ["pd", "pd", "arcface", "pd temperature=0.5"]
-    control = json.loads((runs[0] / "results.json").read_text())
-    control["recipe"]["loss_weight"] = 0.0
-    (tmp_path / "control").mkdir()
-    (tmp_path / "control" / "results.json").write_text(json.dumps(control))
-    beside, alike = read_compared([*runs, tmp_path / "control"])
-    assert alike
-    assert title(beside[-1]) == CONTROL
-    older = json.loads((runs[0] / "results.json").read_text())
-    del older["init"]
-    (runs[0] / "results.json").write_text(json.dumps(older))
-    assert read_compared(runs) == (results, False)
 
 
 @pytest.mark.parametrize("share", ["0", "25"])

@@ -68,8 +68,8 @@ def test_the_measure_of_a_fault_falls(kind, name, portrait) -> None:
 def test_crops_of_copies_are_kept_apart_from_those_of_the_photos(tmp_path: Path) -> None:
     photo = tmp_path / "a.png"
     Image.fromarray(samples.hopper()).save(photo)
-    plain = crop_photos([photo], cache=tmp_path, progress=False)
-    both = crop_photos([photo, photo], kinds=["whole", "blurred"], cache=tmp_path, progress=False)
+    plain = crop_photos([photo], cache=tmp_path)
+    both = crop_photos([photo, photo], kinds=["whole", "blurred"], cache=tmp_path)
     assert plain.fingerprint != both.fingerprint
     assert np.array_equal(plain.pixels[0], both.pixels[0])
     sharp, blurry = both.measures["sharpness"]
