@@ -126,10 +126,8 @@ def run(args: argparse.Namespace) -> int:
         if not (args.faces and args.epochs and is_bundle(args.init)):
             raise UsageError(f"{OURS} needs --faces, --epochs, and a bundle as --init.")
         out = args.out or Path("runs", OURS)
-        operating_point.run(
-            args.faces, args.further_faces, args.init, out, args.cache,
-            seeds=args.seeds, epochs=args.epochs,
-        )  # fmt: skip
+        start = operating_point.prepare_start(args.faces, args.further_faces, args.init, args.cache)
+        operating_point.run(start, out, args.seeds, args.epochs)
         return 0
     if args.experiment not in EXPERIMENTS:
         raise UsageError(
