@@ -225,6 +225,10 @@ def report(start: Start, results: dict[str, list[Measured]], weights: dict[str, 
 def run(start: Start, out: Path, seeds: int, epochs: int) -> None:
     """Train and measure all losses; write ``table.md``."""
     results = {"start": [measured(start, start.head)]}
+    if None in (results["start"][0].values[rate] for rate in RATES):
+        raise UsageError(
+            "The held-out people are too few to measure these rates; give more stores."
+        )
     weights: dict[str, float] = {}
     for name in LOSSES:
         results[name] = []
