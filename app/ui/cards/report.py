@@ -1,4 +1,4 @@
-"""Reports of a verdict, a search or a sorted heap: one self-contained HTML file that prints well."""
+"""Reports of a verdict, a search or sorted photos: one self-contained, printable HTML file."""
 
 from __future__ import annotations
 

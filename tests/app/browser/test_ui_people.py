@@ -87,7 +87,8 @@ SHOWN_LABELS = """() => [...document.querySelectorAll("#search-result .fv-label"
     const { left, top, right, bottom } = box;
     const size = parseFloat(getComputedStyle(each.querySelector("text")).fontSize);
     const scale = each.getScreenCTM().a;
-    return { left, top, right, bottom, letters: size * scale, text: each.querySelector("text").textContent };
+    const text = each.querySelector("text").textContent;
+    return { left, top, right, bottom, letters: size * scale, text };
   })"""
 
 
