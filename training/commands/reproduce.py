@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from model.arguments import positive
 from training.commands.compare import statistics, write_table
 from training.commands.fit import add_recipe_arguments, recipe_of
 from training.distill import operating_point
-from training.errors import UsageError, positive
+from training.errors import UsageError
 from training.learn.initial_weights import is_bundle
 from training.learn.recipe import Recipe
 from training.learn.task import Task, add_task_arguments, make_task
