@@ -26,7 +26,7 @@ def common_options() -> Parser:
     common.add_argument("--data", type=Path, help="folder of the gallery, keys and logs")
     common.add_argument("--gallery", help="postgresql://... instead of a file in --data")
     common.add_argument("--bundle", type=Path, help="folder of the model bundle")
-    common.add_argument("--engine", help="auto, torch, onnxruntime or onnxruntime-int8")
+    common.add_argument("--engine", help="auto, fp32, torch, onnxruntime or onnxruntime-int8")
     common.add_argument("--device", help="auto, cpu, cuda or mps")
     return common
 

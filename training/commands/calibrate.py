@@ -206,7 +206,7 @@ def _copies(args: argparse.Namespace, bundle: Bundle, photos: Photos) -> Copies:
     return spoiled_copies(
         [photos.table.paths[row] for row in photos.rows],
         photos.labels,
-        Embedder(bundle),
+        Embedder(bundle, engine="fp32"),
         cache=args.cache,
         max_photos=args.max_photos or None,
         seed=args.seed,

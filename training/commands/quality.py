@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.bundle)
-    embedder = Embedder(bundle)
+    embedder = Embedder(bundle, engine="fp32")
     spoiled, kinds = _lfw(args, embedder)
     others = [_folder(folder, embedder, args.cache) for folder in args.also]
     people = np.random.default_rng(args.seed).permutation(np.unique(spoiled.labels))
