@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from model.arguments import natural
 from model.bundle import Bundle
 from model.embedding.embedder import Embedder
 from model.errors import FaceError
 from training.commands.fit import recipe_of, summary
 from training.datasets import lfw
-from training.errors import UsageError, natural
+from training.errors import UsageError
 from training.inputs.crops import aligned_crops
 from training.learn import checkpoint
 from training.learn.inference import embed_crops

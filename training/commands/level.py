@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.arguments import positive
 from model.bundle import Bundle
 from model.bundle.files import fresh_folder
 from model.embedding.embedder import Embedder
@@ -31,7 +32,7 @@ from training.distill.levelling import (
     project,
     projection,
 )
-from training.errors import UsageError, positive
+from training.errors import UsageError
 from training.learn.inference import embed_crops
 from training.measure.subgroup_errors import false_match_rate
 from training.report.markdown import rate_in_words

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from model.arguments import natural
 from model.atomic import made_whole
 from model.bundle import DEFAULT, Bundle
 from model.embedding.embedder import Embedder
 from training.datasets import lfw
 from training.datasets import load as load_dataset
 from training.datasets.corrections import corrected
-from training.errors import natural
 from training.inputs.crops import Crops, crop_photos
 from training.inputs.photo_kinds import KINDS
 from training.learn.inference import embed_crops

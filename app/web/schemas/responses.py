@@ -255,7 +255,7 @@ class ErasedAnswer(Answer):
 
 class HealthAnswer(Answer):
     status: Literal["ok"] = Field(
-        "ok", description="Always ok; otherwise there is no answer, or 503."
+        default="ok", description="Always ok; otherwise there is no answer, or 503."
     )
     engine: str = Field(
         description="What runs the network: onnxruntime or torch, or onnxruntime-int8 for 8-bit "
