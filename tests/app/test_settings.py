@@ -39,7 +39,6 @@ def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("FACE_WORKERS", "0"),
         ("FACE_QUEUE", "-1"),
         ("FACE_AUDIT", "perhaps"),
-        ("FACE_BATCHING", "sometimes"),
         ("FACE_ENGINE", "foo"),
         ("FACE_DEVICE", "tpu"),
         ("FACE_GALLERY", "mysql://host/name"),
