@@ -9,7 +9,7 @@ import numpy as np
 
 from model.bundle import Bundle
 from model.calibration.calibration import MAX_PHOTOS
-from model.calibration.pairs.people import draw_photos, split_people
+from model.calibration.pairs.people import draw_photos
 from model.embedding.embedder import Embedder
 from model.embedding.engines import computes_int8
 from model.embedding.quantise import quantise
@@ -92,9 +92,11 @@ def add_int8(
     if not computes_int8():
         print("no int8 graph: this CPU has no VNNI or AMX instructions to measure it with")
         return bundle, None
-    half = split_people(labels[rows], seed=0)
-    made, measured = rows[half == 0], rows[half == 1]
-    chosen = np.random.default_rng(0).permutation(made)[:QUANTISED_ON]
+    # Those with few photos make the graph: they have the fewest same-person pairs to measure.
+    photos = np.bincount(labels)[labels[rows]]
+    person = np.random.default_rng(0).permutation(labels.max() + 1)[labels[rows]]
+    chosen = rows[np.lexsort((person, photos))[: min(QUANTISED_ON, len(rows) // 2)]]
+    measured = rows[~np.isin(labels[rows], labels[chosen])]
     changed = bundle.with_int8(quantise(bundle, crops[np.sort(chosen)]))
     embedder = Embedder(changed, engine="onnxruntime-int8")
     found = embed_crops(embedder, crops, measured, title="embedding in int8")

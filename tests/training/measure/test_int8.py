@@ -72,6 +72,8 @@ def test_a_graph_that_errs_more_is_not_added(
     changed, figures = int8.add_int8(bundle, crops, vectors, labels, np.arange(64))
     assert changed.model_id == bundle.model_id
     assert (changed.int8_file is not None) == (figures is not None) == (most > 0)
+    if figures:
+        assert (figures.people, figures.photos) == (8, 32)
     assert len(int8_section(figures)) == (3 if figures else 0)
 
 
