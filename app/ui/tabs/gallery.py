@@ -42,7 +42,7 @@ class GalleryTab:
         with gr.Row(elem_classes="fv-controls"):
             self.query = gr.Textbox("", label="Find a name", elem_id="gallery-query", scale=3)
             self.review = gr.Button(
-                "Find duplicates and odd photos", elem_id="gallery-review", scale=1
+                "Find duplicates and odd photos", elem_id="gallery-review", scale=2
             )
             self.stop = gr.Button(
                 "Stop", visible=False, scale=0, min_width=140, elem_id="gallery-stop"
