@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
+from starlette.routing import Mount
 
 from app.service import FaceService
 from app.settings import Settings
@@ -99,8 +100,9 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         show_error=False,
         max_file_size=settings.max_request_bytes,
     )
-    mounted = app.router.routes.pop().app
-    app.router.routes.append(PageMount(path, mounted, state))
+    mounted = app.router.routes.pop()
+    assert isinstance(mounted, Mount)
+    app.router.routes.append(PageMount(path, mounted.app, state))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager

@@ -15,8 +15,9 @@ from index.gallery.database import TABLES, MetaValue
 QUEUE_ROWS = 2000
 """Rows that may wait; more are sent, and the server stores them while others are prepared."""
 
-NUMBERS = 4096
-"""Row numbers of a table that are reserved together; a commit gives the rest back."""
+FIRST_NUMBERS, MORE_NUMBERS = 64, 4096
+"""Row numbers of a table that a transaction reserves at first, and whenever it needs more. A commit
+gives the rest back."""
 
 _TYPES = {
     "secrets": "bigint bytea",
@@ -156,9 +157,9 @@ class PostgresConnection:
             self._pipeline.close()
 
     def _reserve(self, table: str, count: int) -> list[int]:
-        """Takes row numbers from a block, for which the server is rarely waited for."""
+        """Takes row numbers from a block; a larger one follows the first."""
         if count > len(self._numbers.get(table, ())):
-            block = max(count, NUMBERS)
+            block = max(count, MORE_NUMBERS if table in self._numbers else FIRST_NUMBERS)
             last, *ends = self.raw.execute(_RESERVE, [block] * len(_SEQUENCES)).fetchone() or ()
             for name, end in zip(_SEQUENCES, ends, strict=True):
                 # A second block continues the first: nobody else takes numbers meanwhile.

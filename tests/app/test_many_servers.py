@@ -94,8 +94,9 @@ def test_nothing_is_lost_while_servers_are_killed_and_the_database_restarts(
               *account.lines(), sep="\n")  # fmt: skip
         check_servers(servers, account)
         account.delays.clear()
-        asyncio.run(storm.calm(servers, account, photos, 30))
-        print("afterwards, one client alone:", account.lines()[-1])
+        again = asyncio.run(storm.calm(servers, account, photos, 30))
+        print(f"afterwards, one client alone: {account.lines()[-1]}; looking again takes "
+              f"{median(again):.2f} s")  # fmt: skip
     finally:
         for server in servers:
             server.kill()
@@ -103,8 +104,9 @@ def test_nothing_is_lost_while_servers_are_killed_and_the_database_restarts(
     assert account.seen["enroll"] > SECONDS / 5
     assert account.seen["forget"] > SECONDS / 20
     assert kills == KILLS
-    assert len(account.delays) == 30
-    assert median(account.delays) < 1
+    assert len(account.delays) == len(again) == 30
+    # The first look, which has to see the enrollment, is not slower by a second than another.
+    assert median(account.delays) < median(again) + 1
     check_gallery(tmp_path, url, account)
 
 

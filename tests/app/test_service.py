@@ -135,6 +135,14 @@ def test_limits_on_photos_are_kept(settings: Settings, photos: Photos) -> None:
     service.close()
 
 
+def test_so_many_faces_of_a_photo_are_looked_at_and_no_more(
+    settings: Settings, photos: Photos
+) -> None:
+    service = FaceService.open(dataclasses.replace(settings, max_faces=1))
+    assert len(service.detect(photos.both).faces) == 1
+    service.close()
+
+
 ENROLL = {
     "enroll": lambda s, p: s.enroll("X", uploads(p.collins)),
     "rename": lambda s, p: s.rename("x", "y"),

@@ -68,13 +68,17 @@ def test_another_site_reads_nothing_by_any_method(
 
 @pytest.mark.parametrize("host", ["127.0.0.1:7860", "faces.example"])
 def test_no_answer_allows_another_origin(settings: Settings, host: str) -> None:
-    KeyStore(settings.keys_file).add("ann", "admin")
+    """Also not to a login: it is there that Gradio would allow others."""
+    key = KeyStore(settings.keys_file).add("ann", "admin")
     service = FaceService.open(settings)
     with TestClient(server.build(service), f"http://{host}") as client:
+        assert client.post("/login", data={"username": "ann", "password": key}).status_code == 200
         for origin in (f"http://{host}", "http://localhost:9999", "https://a.faces.example"):
             for path in ("/", "/config", "/gradio_api/token", "/gradio_api/startup-events"):
                 answer = client.get(path, headers={"origin": origin})
+                assert answer.status_code == 403 or origin == f"http://{host}"
                 assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert client.get("/config", headers={"origin": f"http://{host}"}).status_code == 200
     service.close()
 
 

@@ -192,8 +192,11 @@ def test_a_hostile_graph_is_refused_at_once(
 ) -> None:
     (tmp_path / "secret").write_bytes(bytes(12))
     monkeypatch.chdir(tmp_path)
+    data = HOSTILE[name].SerializeToString()
+    with pytest.raises(BundleError):  # before ONNX Runtime sees it
+        check_graph(data)
     file = tmp_path / "model.onnx"
-    file.write_bytes(HOSTILE[name].SerializeToString())
+    file.write_bytes(data)
     started = time.process_time()
     with pytest.raises(BundleError):
         import_onnx(file, tmp_path / "out", Preprocessing(input_size=64), name="evil")

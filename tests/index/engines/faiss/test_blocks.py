@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from index.engines.faiss.blocks import FastBlock, append, fp16_store, store_view
+from index.engines.faiss.blocks import FastBlock, FlatBlock, append, fp16_store, store_view
 from index.engines.faiss.install import load_faiss
 from tests.index.helpers import unit
 
@@ -39,3 +39,13 @@ def test_vectors_and_codes_of_removed_rows_are_overwritten_and_no_others() -> No
     assert ids[0, 0] == 1004
     assert not set(removed) & set(ids.ravel() - 1000)
     assert scores[0, 0] > 0.99
+
+
+def test_the_freed_end_of_a_flat_block_is_overwritten() -> None:
+    vectors = unit(np.random.default_rng(0).standard_normal((ROWS, DIMENSION)))
+    block = FlatBlock(DIMENSION)
+    block.add(np.arange(ROWS), vectors)
+    memory = block.vectors  # stays allocated when there are fewer rows
+    assert block.remove(np.array([5, 37, 99])) == 3
+    assert memory[:97].any(axis=1).all()
+    assert not memory[97:].any()
