@@ -1,4 +1,4 @@
-"""Sample photos to try the app with: free to redistribute, each with its source.
+"""Sample photos to try the app with; their sources are in ``sample_photos/SOURCES.md``.
 
 There is one photo per person. The second photo of a "same person" example is derived from the
 first, and its label says so.
@@ -17,32 +17,6 @@ from PIL import Image, ImageEnhance, ImageOps
 from app.usecases.results import Upload
 
 FOLDER = Path(__file__).with_name("sample_photos")
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """The source of a shipped photo."""
-
-    file: str
-    shows: str
-    credit: str
-    address: str
-
-
-SOURCES = (
-    Attribution(
-        file="eileen_collins.jpg",
-        shows="Eileen Collins",
-        credit="NASA, public domain",
-        address="https://flic.kr/p/r9qvLn",
-    ),
-    Attribution(
-        file="grace_hopper.jpg",
-        shows="Grace Hopper",
-        credit="US Navy, public domain",
-        address="https://commons.wikimedia.org/wiki/File:Grace_Hopper.jpg",
-    ),
-)
 
 
 @dataclass(frozen=True)

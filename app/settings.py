@@ -54,7 +54,7 @@ def _split_names(value: Any) -> Any:
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
-Engine = Literal["auto", "torch", "onnxruntime", "onnxruntime-int8"]
+Engine = Literal["auto", "fp32", "torch", "onnxruntime", "onnxruntime-int8"]
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 GalleryAddress = Annotated[str, AfterValidator(_check_gallery)]
@@ -73,7 +73,8 @@ class Settings:
     Attributes:
         data: Folder of the gallery, its index, keys, own calibrations and audit log; owner only.
         bundle: Folder of the model bundle.
-        engine: ``auto``, ``torch``, ``onnxruntime`` or ``onnxruntime-int8``.
+        engine: ``auto``, ``fp32`` (never int8), ``torch``, ``onnxruntime`` or
+            ``onnxruntime-int8``.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         gallery: ``postgresql://user@host/name`` for a gallery that several servers share; empty
             for a SQLite file in ``data``.

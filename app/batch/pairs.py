@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 from pathlib import Path
 
 from app.batch import csv_file
@@ -48,7 +48,7 @@ def folder_pairs(first: Path, second: Path) -> tuple[list[Pair], list[str]]:
     return pairs, sorted(names[0] ^ names[1])
 
 
-def _photos(folder: Path) -> dict[str, None].keys:
+def _photos(folder: Path) -> KeysView[str]:
     if not folder.is_dir():
         raise BadSource(f"{str(folder)!r} is no folder.")
     inside = (file.relative_to(folder) for file in sorted(folder.rglob("*")) if file.is_file())

@@ -17,10 +17,11 @@ from app.batch.report import Line, Report
 from app.batch.sources import BadSource, Item, open_source
 from app.cli import exit_codes
 from app.cli.output import failed, heard
-from app.cli.parser import Parser, common_options, positive, settings_of
+from app.cli.parser import Parser, common_options, settings_of
 from app.settings import Settings
 from app.usecases.results import OVERRIDABLE
 from model import __version__
+from model.arguments import positive
 
 if TYPE_CHECKING:
     from app.batch.enroller import BatchEnroller

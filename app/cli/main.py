@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from app.cli import commands, enroll, many
 from app.cli.exit_codes import INTERRUPTED, USAGE
 from app.cli.output import failed, heard
-from app.cli.parser import Parser, common_options, positive, rate, settings_of
+from app.cli.parser import Parser, common_options, settings_of
 from app.settings import Settings
 from model import __version__
+from model.arguments import positive, rate
 
 if TYPE_CHECKING:
     from app.auth import KeyStore

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from app.batch.photo_files import file_reader, is_photo
 from app.cli.exit_codes import WrongUsage
-from app.cli.parser import Parser, rate
+from app.cli.parser import Parser
 from app.settings import Settings
 from model import wording
+from model.arguments import rate
 from model.errors import BadImage
 
 

@@ -1,4 +1,4 @@
-"""The argument parser that all commands share: options, value types and exit code."""
+"""The argument parser that all commands share: options and exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def common_options() -> Parser:
     common.add_argument("--data", type=Path, help="folder of the gallery, keys and logs")
     common.add_argument("--gallery", help="postgresql://... instead of a file in --data")
     common.add_argument("--bundle", type=Path, help="folder of the model bundle")
-    common.add_argument("--engine", help="auto, torch, onnxruntime or onnxruntime-int8")
+    common.add_argument("--engine", help="auto, fp32, torch, onnxruntime or onnxruntime-int8")
     common.add_argument("--device", help="auto, cpu, cuda or mps")
     return common
 
@@ -36,21 +36,3 @@ def settings_of(options: argparse.Namespace) -> Settings:
     names = ("data", "gallery", "bundle", "engine", "device", "host", "port")
     given = {name: getattr(options, name, None) for name in names}
     return Settings.load(getattr(options, "settings", None), **given)
-
-
-def positive(text: str) -> int:
-    """Parse a whole number of at least 1, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)
-
-
-def rate(text: str) -> float:
-    """Parse a number above 0 and below 1, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and below 1")
-    return value

@@ -20,7 +20,7 @@ from gradio import processing_utils
 from gradio.state_holder import SessionState
 from starlette.requests import Request
 from starlette.routing import Match, Mount
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from app.auth import NotAllowed, NotAuthenticated
 from app.ui import login
@@ -83,8 +83,9 @@ class PageMount(Mount):
     is part of URLs, which others may see.
     """
 
-    def __init__(self, path: str, app: ASGIApp, state: AppState) -> None:
+    def __init__(self, path: str, app: Any, state: AppState) -> None:
         super().__init__(path, app)
+        self.gradio = app
         self.keys = state.service.keys
         app.tokens = state.logins
         app.cookie_id = state.logins.id
@@ -98,7 +99,7 @@ class PageMount(Mount):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Since the last request, the first key may have been created.
-        self.app.auth = never if self.keys.required else None
+        self.gradio.auth = never if self.keys.required else None
         caller: Caller = scope["caller"]
         place = scope["path"].removeprefix(self.path).rstrip("/")
         if not _is_used(scope["method"], place):

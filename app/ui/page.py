@@ -8,10 +8,11 @@ from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI
+from starlette.routing import Mount
 
 from app.service import FaceService
 from app.settings import Settings
-from app.ui import login, private_folder, theme
+from app.ui import live, login, private_folder, theme
 from app.ui.downloads import Downloads
 from app.ui.face_images import FaceImages
 from app.ui.gradio_patches import PageMount, keep_nothing, never, stay_offline
@@ -79,6 +80,7 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
     app.include_router(downloads.router)
     app.include_router(FaceImages(service).router)
     state: AppState = app.state.shared
+    app.include_router(live.router(state))
     app.include_router(login.router(state), prefix=path.rstrip("/"))
     gr.mount_gradio_app(
         app,
@@ -98,8 +100,9 @@ def mount(app: FastAPI, service: FaceService, settings: Settings, path: str = "/
         show_error=False,
         max_file_size=settings.max_request_bytes,
     )
-    mounted = app.router.routes.pop().app
-    app.router.routes.append(PageMount(path, mounted, state))
+    mounted = app.router.routes.pop()
+    assert isinstance(mounted, Mount)
+    app.router.routes.append(PageMount(path, mounted.app, state))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager

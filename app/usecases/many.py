@@ -58,7 +58,7 @@ class PairAnswer:
 
     def row(self) -> dict[str, str | float]:
         """Return the result as a CSV row; numbers are rounded."""
-        row = dict.fromkeys(COLUMNS, "") | {
+        row: dict[str, str | float] = dict.fromkeys(COLUMNS, "") | {
             "first": self.pair.first, "second": self.pair.second, "headline": self.headline,
             "error": self.error,
         }  # fmt: skip

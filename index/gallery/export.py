@@ -110,18 +110,21 @@ def _write_archive(gallery: Gallery, stream: BinaryIO | EncryptedWriter) -> None
 
 def _people_lines(gallery: Gallery) -> Iterator[bytes]:
     for person in gallery.reader.iter_people():
-        fields = ("id", "name", "metadata", "consent", "created", "updated")
-        line = json.dumps({name: getattr(person, name) for name in fields}, ensure_ascii=False)
-        yield line.encode() + b"\n"
+        yield _line(person, "id", "name", "metadata", "consent", "created", "updated")
 
 
 def _photo_lines(gallery: Gallery) -> Iterator[bytes]:
     numbers = gallery.changes.photo_ids().tolist()
     for start in range(0, len(numbers), 4096):
         for photo in gallery.reader.photos_by_number(numbers[start : start + 4096]):
-            fields = ("person_id", "content_hash", "quality", "source_name", "note", "created")
-            line = json.dumps({name: getattr(photo, name) for name in fields}, ensure_ascii=False)
-            yield line.encode() + b"\n"
+            yield _line(
+                photo, "person_id", "content_hash", "quality", "source_name", "note", "created"
+            )
+
+
+def _line(record: object, *fields: str) -> bytes:
+    values = {name: getattr(record, name) for name in fields}
+    return json.dumps(values, ensure_ascii=False).encode() + b"\n"
 
 
 def _embedding_bytes(gallery: Gallery, count: int, dimension: int) -> Iterator[bytes]:

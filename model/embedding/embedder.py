@@ -21,7 +21,8 @@ class Embedder:
     A crop's vector does not depend on the rest of the batch. Thread-safe.
 
     Args:
-        engine: ``torch``, ``onnxruntime``, or ``auto`` for the faster one on the device.
+        engine: One of :data:`ENGINES`: ``auto`` for the fastest on the device, ``fp32`` for the
+            fastest of that precision, or one by name.
         device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for the best available.
         batch_size: Most images per run, including mirror images; bounds memory.
         threads: Most threads ONNX Runtime may use; None for all processors.

@@ -23,8 +23,12 @@ from model.pytorch import need_torch
 
 log = logging.getLogger(__name__)
 
-ENGINES = ("auto", "torch", "onnxruntime", "onnxruntime-int8")
+ENGINES = ("auto", "fp32", "torch", "onnxruntime", "onnxruntime-int8")
 DEVICES = ("auto", "cpu", "cuda", "mps")
+
+CPUINFO = Path("/proc/cpuinfo")
+INT8_FLAGS = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
+"""Instructions that multiply 8-bit numbers fast, and without the saturation of plain AVX2."""
 
 CUDA_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 AMD_DEVICE = Path("/dev/kfd")
@@ -70,6 +74,11 @@ class OnnxEngine:
         graph = bundle.int8_file if int8 else bundle.graph_file or graph_cache.graph(bundle)
         if graph is None:
             raise EngineUnavailable(f"{bundle.name} carries no int8 graph; use onnxruntime.")
+        if int8 and not (device == "cpu" and computes_int8()):
+            raise EngineUnavailable(
+                "int8 needs a CPU with VNNI or AMX instructions, or its results differ; use "
+                "onnxruntime."
+            )
         self.session = open_session(graph, device=device, threads=threads)
         self.input = self.session.get_inputs()[0].name
 
@@ -78,7 +87,10 @@ class OnnxEngine:
 
 
 def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engine:
-    """Start an engine on a device; ``auto`` chooses the fastest available.
+    """Start an engine on a device; ``auto`` chooses the fastest available, ``fp32`` of that
+    precision.
+
+    On a CPU the fastest is int8, if the bundle has such a graph and the CPU the instructions.
 
     Raises:
         EngineUnavailable: The named engine or device is not available.
@@ -90,10 +102,11 @@ def start(bundle: Bundle, engine: str, device: str, threads: int | None) -> Engi
     if bundle.architecture is None:
         return _start_imported(bundle, engine, device, threads)
     if device == "auto":
-        device = _best_device()
-    if engine == "auto":
-        # int8 must be requested: it makes more errors than an fp32 calibration promises.
-        engine = "onnxruntime" if device == "cpu" else "torch"
+        device = "cpu" if engine == "onnxruntime-int8" else _best_device()
+    if engine in ("auto", "fp32"):
+        int8 = engine == "auto" and bundle.int8_file is not None and computes_int8()
+        on_cpu = "onnxruntime-int8" if int8 else "onnxruntime"
+        engine = on_cpu if device == "cpu" else "torch"
     if engine != "torch":
         return OnnxEngine(bundle, device, threads, int8=engine == "onnxruntime-int8")
     if not _has(device):
@@ -114,6 +127,16 @@ def _start_imported(bundle: Bundle, engine: str, device: str, threads: int | Non
         except EngineUnavailable as error:
             log.warning("%s The processor is used instead.", error)
     return OnnxEngine(bundle, "cpu", threads)
+
+
+def computes_int8(cpuinfo: Path = CPUINFO) -> bool:
+    """Return whether this CPU has instructions for int8 networks; False if Linux does not say."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return not INT8_FLAGS.isdisjoint(flags.split())
 
 
 def _best_device() -> str:

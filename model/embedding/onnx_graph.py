@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import warnings
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -41,32 +43,53 @@ def export_beside(net: nn.Module, input_size: int, weights: bytes, file: str) ->
     # Evaluation mode without the exporter's folding: the weights must stay those of the file.
     proto = onnx.load_from_string(_exported(net.eval(), input_size, TrainingMode.PRESERVE))
     net.train(was_training)
-    length = int.from_bytes(weights[:8], "little")
-    header = json.loads(weights[8 : 8 + length])
-    widened = []
-    for tensor in proto.graph.initializer:
-        entry = header.get(tensor.name)
-        if entry is None:
-            continue
-        name = tensor.name
-        start, end = entry["data_offsets"]
+    return beside(proto, weights, file, dict.fromkeys(_header(weights)))
+
+
+def beside(
+    proto: onnx.ModelProto, weights: bytes, file: str, factors: Mapping[str, np.ndarray | None]
+) -> bytes:
+    """Let a graph read its weights from a safetensors file, and return the graph without them.
+
+    Args:
+        proto: The graph; it is changed.
+        weights: The contents of the safetensors file.
+        file: The file's name in the folder of the graph.
+        factors: The weights to read, and what each row is multiplied by, or None.
+    """
+    header, start = _header(weights), 8 + int.from_bytes(weights[:8], "little")
+    first: list[onnx.NodeProto] = []
+    for tensor in [tensor for tensor in proto.graph.initializer if tensor.name in factors]:
+        name, entry, factor = tensor.name, header[tensor.name], factors[tensor.name]
+        read = wide = name
+        if factor is not None:
+            read = wide = f"{name}.plain"
+            by = factor.reshape(-1, *[1] * (len(entry["shape"]) - 1))
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(by, f"{name}.factor"))
+            first.append(onnx.helper.make_node("Mul", [wide, f"{name}.factor"], [name]))
         if entry["dtype"] == "F16":
-            name = f"{tensor.name}.half"
-            widened.append(
-                onnx.helper.make_node("Cast", [name], [tensor.name], to=onnx.TensorProto.FLOAT)
+            read = f"{name}.half"
+            first.insert(
+                0, onnx.helper.make_node("Cast", [read], [wide], to=onnx.TensorProto.FLOAT)
             )
         tensor.Clear()
-        tensor.name = name
+        tensor.name = read
         tensor.data_type = STORED[entry["dtype"]]
         tensor.dims.extend(entry["shape"])
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        place = {"location": file, "offset": 8 + length + start, "length": end - start}
+        begin, end = entry["data_offsets"]
+        place = {"location": file, "offset": start + begin, "length": end - begin}
         for key, value in place.items():
             tensor.external_data.add(key=key, value=str(value))
-    nodes = [*widened, *proto.graph.node]
+    nodes = [*first, *proto.graph.node]
     del proto.graph.node[:]
     proto.graph.node.extend(nodes)
     return proto.SerializeToString()
+
+
+def _header(weights: bytes) -> dict[str, Any]:
+    """What a safetensors file says of its tensors."""
+    return json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
 
 
 def _exported(net: nn.Module, input_size: int, mode: TrainingMode) -> bytes:

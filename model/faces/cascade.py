@@ -235,8 +235,10 @@ def _summed_area(image: np.ndarray) -> np.ndarray:
     """Summed-area table ``(H + 1, W + 1, 3)``: sums of all pixels above and to the left."""
     height, width = image.shape[:2]
     table = np.zeros((height + 1, width + 1, 3), np.int64 if image.size > 2**24 else np.int32)
-    np.cumsum(image, axis=0, dtype=table.dtype, out=table[1:, 1:])
-    np.cumsum(table[1:, 1:], axis=1, out=table[1:, 1:])
+    sums = table[1:, 1:]
+    sums[:] = image  # cumsum itself converts slowly
+    np.cumsum(sums, axis=0, out=sums)
+    np.cumsum(sums, axis=1, out=sums)
     return table
 
 
@@ -254,8 +256,10 @@ def _sample(table: np.ndarray, boxes: np.ndarray, size: int) -> np.ndarray:
     fx, fy = (xs - left)[:, None, :, None], (ys - top)[:, :, None, None]
     flat = table.reshape(-1, 3)
     at = top[:, :, None] * (width + 1) + left[:, None, :]
-    above = flat[at] * (1 - fx) + flat[at + 1] * fx
-    below = flat[at + width + 1] * (1 - fx) + flat[at + width + 2] * fx
+    above, below = (
+        flat.take(at + row, axis=0) * (1 - fx) + flat.take(at + row + 1, axis=0) * fx
+        for row in (0, width + 1)
+    )
     sums = above * (1 - fy) + below * fy
     means = np.diff(np.diff(sums, axis=1), axis=2) / cells[:, None, None, None]
     return np.ascontiguousarray(means.transpose(0, 3, 1, 2), np.float32)

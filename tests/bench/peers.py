@@ -45,7 +45,7 @@ class Missing(Exception):
 
 
 def ours(args: argparse.Namespace) -> Represent:
-    detector, embedder = Detector(), Embedder(Bundle.load(), engine="onnxruntime", device="cpu")
+    detector, embedder = Detector(), Embedder(Bundle.load(), device="cpu")
 
     def represent(data: bytes) -> np.ndarray:
         picture = open_image(data)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from model.arguments import natural
 from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.adapt import adapt
@@ -20,7 +21,7 @@ from model.embedding.embedder import Embedder
 from model.errors import CalibrationError
 from model.wording import one_in
 from training.datasets import DATASETS
-from training.errors import UsageError, natural
+from training.errors import UsageError
 from training.measure.calibration_photos import (
     Photos,
     embed_photos,
@@ -73,7 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--adapt", action="store_true",
         help="too few people to measure rates (20 to 50): move the bundle's calibration to them",
     )  # fmt: skip
-    parser.add_argument("--no-quality", action="store_true", help="do not split by photo quality")
     parser.add_argument(
         "--copies", action="store_true",
         help="measure copies too: cut close, small, compressed, blurred, dark",
@@ -141,7 +141,7 @@ def _measured(
             photos.embeddings,
             photos.labels,
             model_id=bundle.model_id,
-            quality=None if args.no_quality else photo_quality(photos),
+            quality=photo_quality(photos),
             groups=photo_groups(groups, args.groups, photos) if groups is not None else None,
             copies=copies,
             protocol=f"{photos.protocol}; thresholds chosen on one half of the people, rates "
@@ -201,12 +201,12 @@ def _photos(args: argparse.Namespace, bundle: Bundle) -> Photos:
 
 
 def _copies(args: argparse.Namespace, bundle: Bundle, photos: Photos) -> Copies:
-    if args.no_quality or photos.table.aligned:
+    if photos.table.aligned:
         raise UsageError("--copies are told apart by quality, which needs photos not yet aligned.")
     return spoiled_copies(
         [photos.table.paths[row] for row in photos.rows],
         photos.labels,
-        Embedder(bundle),
+        Embedder(bundle, engine="fp32"),
         cache=args.cache,
         max_photos=args.max_photos or None,
         seed=args.seed,

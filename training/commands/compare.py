@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from model.arguments import natural, positive
 from training.commands.fit import add_recipe_arguments, parse_options, recipe_of
-from training.errors import UsageError, natural, positive
+from training.errors import UsageError
 from training.learn.recipe import Recipe
 from training.learn.run_log import write_csv
 from training.learn.task import Task, add_task_arguments, make_task

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from model.arguments import positive, share
 from model.bundle import save_network
 from model.embedding.network import Architecture, EmbeddingNet
 from model.errors import FaceError
@@ -23,7 +24,7 @@ from training.distill.refit import ENOUGH, refit_head
 from training.distill.schedule import Schedule
 from training.distill.stored_faces import StoredFaces, split
 from training.distill.targets import principal_map, targets
-from training.errors import UsageError, positive, share
+from training.errors import UsageError
 from training.learn.initial_weights import initialise
 from training.learn.run_log import write_csv
 

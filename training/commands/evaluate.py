@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from model.arguments import natural
 from model.bundle import Bundle
 from model.embedding.embedder import Embedder
 from model.errors import FaceError
 from training.commands.fit import recipe_of, summary
 from training.datasets import lfw
-from training.errors import UsageError, natural
+from training.errors import UsageError
 from training.inputs.crops import aligned_crops
 from training.learn import checkpoint
 from training.learn.inference import embed_crops
@@ -130,7 +131,7 @@ def _of_bundle(args: argparse.Namespace) -> Subject:
     task.require(args.part)
     rows = getattr(task.split, args.part)
     subject = Subject(
-        bundle.name, task, embed_crops(Embedder(bundle), task.images, rows),
+        bundle.name, task, embed_crops(Embedder(bundle, engine="fp32"), task.images, rows),
         args.out or Path("runs/evaluate"), bundle=bundle,
     )  # fmt: skip
     if other is None:
@@ -138,7 +139,7 @@ def _of_bundle(args: argparse.Namespace) -> Subject:
     return replace(
         subject,
         names=(_told_apart(other), _told_apart(bundle)),
-        before=embed_crops(Embedder(other), task.images, rows),
+        before=embed_crops(Embedder(other, engine="fp32"), task.images, rows),
     )
 
 
@@ -192,7 +193,7 @@ def _view2(args: argparse.Namespace, bundle: Bundle) -> dict[str, Any]:
     rows = np.unique(np.concatenate([pairs.first, pairs.second]))
     place = np.full(len(table), -1)
     place[rows] = np.arange(len(rows))
-    vectors = embed_crops(Embedder(bundle), images, rows)
+    vectors = embed_crops(Embedder(bundle, engine="fp32"), images, rows)
     scores = (vectors[place[pairs.first]] * vectors[place[pairs.second]]).sum(1)
     lost = ~(found[pairs.first] & found[pairs.second])
     accuracy, error = metrics.ten_fold(np.where(lost, -1.0, scores), pairs.same, pairs.fold)

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from model.arguments import natural, positive
 from model.bundle import save_network
 from model.embedding.network import EmbeddingNet
 from training.distill.teacher_term import add_keep_arguments, keep_settings, keep_teacher
-from training.errors import STOPPED, UsageError, natural, positive
+from training.errors import STOPPED, UsageError
 from training.learn import checkpoint, distributed
 from training.learn.loop import Job
 from training.learn.recipe import PRESETS, Recipe, recipe

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.arguments import positive
 from model.bundle import Bundle
 from model.bundle.files import fresh_folder
 from model.embedding.embedder import Embedder
@@ -31,7 +32,7 @@ from training.distill.levelling import (
     project,
     projection,
 )
-from training.errors import UsageError, positive
+from training.errors import UsageError
 from training.learn.inference import embed_crops
 from training.measure.subgroup_errors import false_match_rate
 from training.report.markdown import rate_in_words
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 def _level(args: argparse.Namespace, bundle: Bundle, draft: Path) -> Bundle:
     """Find the directions, write the bundle and print the rates of each group."""
     crops, groups, learning = _faces(args.faces, args.photos, args.cache)
-    vectors = embed_crops(Embedder(bundle), crops)
+    vectors = embed_crops(Embedder(bundle, engine="fp32"), crops)
     heard = _heard(groups, learning)
     if len(heard) < args.directions or args.directions >= vectors.shape[1]:
         raise UsageError(
@@ -97,7 +98,7 @@ def _level(args: argparse.Namespace, bundle: Bundle, draft: Path) -> Bundle:
         "folders": [named(root).name for root in (*args.faces, *args.photos)], "groups": heard,
     }  # fmt: skip
     written = project(bundle, matrix, draft, about)
-    again = Embedder(written).embed(crops[judge[:8]])
+    again = Embedder(written, engine="fp32").embed(crops[judge[:8]])
     if (again * levelled[judge[:8]]).sum(1).min() < SAME:
         raise BundleError(f"{bundle.name} levelled gives other vectors than those measured.")
     _print_rates(vectors, levelled, groups, fit, judge)

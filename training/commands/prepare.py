@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from model.arguments import positive
 from model.errors import FaceError
 from training.distill.store import prepare
-from training.errors import positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

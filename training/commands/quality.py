@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from model.arguments import natural
 from model.atomic import made_whole
 from model.bundle import DEFAULT, Bundle
 from model.embedding.embedder import Embedder
 from training.datasets import lfw
 from training.datasets import load as load_dataset
 from training.datasets.corrections import corrected
-from training.errors import natural
 from training.inputs.crops import Crops, crop_photos
 from training.inputs.photo_kinds import KINDS
 from training.learn.inference import embed_crops
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.bundle)
-    embedder = Embedder(bundle)
+    embedder = Embedder(bundle, engine="fp32")
     spoiled, kinds = _lfw(args, embedder)
     others = [_folder(folder, embedder, args.cache) for folder in args.also]
     people = np.random.default_rng(args.seed).permutation(np.unique(spoiled.labels))

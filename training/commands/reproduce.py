@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from model.arguments import positive
 from training.commands.compare import statistics, write_table
 from training.commands.fit import add_recipe_arguments, recipe_of
 from training.distill import operating_point
-from training.errors import UsageError, positive
+from training.errors import UsageError
 from training.learn.initial_weights import is_bundle
 from training.learn.recipe import Recipe
 from training.learn.task import Task, add_task_arguments, make_task
@@ -126,10 +127,8 @@ def run(args: argparse.Namespace) -> int:
         if not (args.faces and args.epochs and is_bundle(args.init)):
             raise UsageError(f"{OURS} needs --faces, --epochs, and a bundle as --init.")
         out = args.out or Path("runs", OURS)
-        operating_point.run(
-            args.faces, args.further_faces, args.init, out, args.cache,
-            seeds=args.seeds, epochs=args.epochs,
-        )  # fmt: skip
+        start = operating_point.prepare_start(args.faces, args.further_faces, args.init, args.cache)
+        operating_point.run(start, out, args.seeds, args.epochs)
         return 0
     if args.experiment not in EXPERIMENTS:
         raise UsageError(

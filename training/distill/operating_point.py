@@ -112,7 +112,7 @@ class Start:
 
 
 def prepare_start(learn: list[Path], further: list[Path], init: str, cache: Path) -> Start:
-    """Features of all faces, and the head; arguments as for :func:`run`."""
+    """Features of all faces, and the head; ``further`` are stores to measure on only."""
     learnt = split(StoredFaces.open(learn), frozenset())[0]
     held = split(StoredFaces.open([*learn, *further]), frozenset())[1]
     if not (len(learnt) and len(held)):
@@ -222,10 +222,13 @@ def report(start: Start, results: dict[str, list[Measured]], weights: dict[str, 
     return "\n".join(lines) + "\n"
 
 
-def run(folders: list[Path], init: str, out: Path, cache: Path, *, seeds: int, epochs: int) -> None:
+def run(start: Start, out: Path, seeds: int, epochs: int) -> None:
     """Train and measure all losses; write ``table.md``."""
-    start = Start(folders, init, cache)
     results = {"start": [measured(start, start.head)]}
+    if None in (results["start"][0].values[rate] for rate in RATES):
+        raise UsageError(
+            "The held-out people are too few to measure these rates; give more stores."
+        )
     weights: dict[str, float] = {}
     for name in LOSSES:
         results[name] = []

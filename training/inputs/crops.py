@@ -50,7 +50,7 @@ class Crops:
         fingerprint: Hash of the photos' contents.
     """
 
-    pixels: np.ndarray
+    pixels: np.memmap
     found: np.ndarray
     measures: dict[str, np.ndarray]
     fingerprint: str
@@ -86,7 +86,7 @@ def crop_photos(
 
 def aligned_crops(
     paths: Sequence[Path], *, aligned: bool = False, cache: Path
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.memmap, np.ndarray]:
     """Only ``(pixels, found)`` of :func:`crop_photos`."""
     crops = crop_photos(paths, aligned=aligned, cache=cache)
     return crops.pixels, crops.found

@@ -35,7 +35,7 @@ def square(image: np.ndarray, size: int) -> np.ndarray:
     return resize(pixels, size)[0].round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
 
 
-def pictures(table: Table, size: int, cache: Path) -> np.ndarray:
+def pictures(table: Table, size: int, cache: Path) -> np.memmap:
     """All pictures as a read-only uint8 memory map ``(N, size, size, 3)``, decoded once."""
     path = cache / f"{table.name}-{size}-{fingerprint(table, size)}.npy"
     if not path.is_file():

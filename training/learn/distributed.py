@@ -51,9 +51,10 @@ def shard() -> tuple[int, int, dist.ProcessGroup]:
     Raises:
         UsageError: There is only one process.
     """
-    if world() == 1:
+    group = dist.group.WORLD
+    if group is None or world() == 1:
         raise UsageError("--shard-proxies needs several processes: start fit with torchrun.")
-    return rank(), world(), dist.group.WORLD
+    return rank(), world(), group
 
 
 def require_equal(step: int) -> None:

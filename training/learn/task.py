@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from model.arguments import positive
 from model.bundle import Bundle
 from model.embedding.network import TRUNKS, Architecture, EmbeddingNet
 from model.embedding.preprocess import Preprocessing
 from training import datasets
 from training.datasets.face_set import without
 from training.datasets.table import DatasetError, Table
-from training.errors import UsageError, positive
+from training.errors import UsageError
 from training.inputs.crops import aligned_crops, why_lost
 from training.inputs.features import cached_features, frozen_trunk, reduced
 from training.inputs.pictures import pictures

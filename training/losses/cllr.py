@@ -18,7 +18,9 @@ from training.losses.streaming import TINY, Chunk, ProxyScores, at_length_one
 LOWEST = 1.0
 """Smallest slope of the calibration. Random proxies would fit 0, where the gradient vanishes."""
 
-STEPS, ENOUGH = 30, 1e-4
+STEPS, ENOUGH = 30, 1e-3
+"""At most so many Newton steps. After one that moves all logits by less, the next would be below
+rounding, as its length is about the square."""
 
 BINS = 1 << 13
 """Impostor cosines are fitted by their histogram, which moves none by more than 1 / BINS."""
@@ -142,12 +144,12 @@ class _Cost(torch.autograd.Function):
     ) -> Tensor:
         unit, _ = at_length_one(embeddings)
         genuine = unit.new_zeros(len(unit))
-        counts = unit.new_zeros(BINS)
+        counts = unit.new_zeros(BINS, dtype=torch.int64)
         for chunk in scores.chunks(unit, proxies):
             genuine[chunk.own[0]] = chunk.cosines[chunk.own]
-            cosines = chunk.cosines.clamp_(-1, 1)
-            cosines[chunk.own] = 2  # outside the histogram
-            counts += torch.histc(cosines, BINS, -1, 1)
+            bins = chunk.cosines.add_(1).mul_(BINS / 2).int().clamp_(0, BINS - 1)
+            bins[chunk.own] = BINS  # left out below
+            counts += torch.bincount(bins.flatten(), minlength=BINS + 1)[:BINS]
         if scores.group is not None:
             dist.all_reduce(genuine, group=scores.group)
             dist.all_reduce(counts, group=scores.group)
@@ -169,8 +171,8 @@ class _Cost(torch.autograd.Function):
     def backward(ctx: Any, d_cost: Tensor) -> tuple[Tensor, Tensor, None, None]:
         def derivative(chunk: Chunk) -> Tensor:
             chance = chunk.cosines.mul_(ctx.slope).add_(ctx.shift).sigmoid_()
-            genuine = (chance[chunk.own] - 1) * ctx.of_genuine
-            chance.mul_(ctx.of_impostor)[chunk.own] = genuine
-            return chance.mul_(ctx.slope * d_cost)
+            genuine = (chance[chunk.own] - 1).mul_(ctx.slope * ctx.of_genuine * d_cost)
+            chance.mul_(ctx.slope * ctx.of_impostor * d_cost)[chunk.own] = genuine
+            return chance
 
         return *ctx.scores.gradients(*ctx.saved_tensors, derivative), None, None

@@ -89,7 +89,7 @@ def embed_photos(
     name = hashlib.sha256(f"{bundle.model_id} {fingerprint}".encode()).hexdigest()[:24]
     file = cache / f"vectors-{name}.npy"
     if not file.exists():
-        vectors = embed_crops(Embedder(bundle), crops.pixels, rows)
+        vectors = embed_crops(Embedder(bundle, engine="fp32"), crops.pixels, rows)
         with made_whole(file) as partial:
             np.save(partial, vectors)
     embeddings, labels, mended = np.load(file), table.labels, ""

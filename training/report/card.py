@@ -9,7 +9,9 @@ from typing import Any
 from model.bundle import Bundle
 from model.calibration import Calibration
 from model.calibration.check import PromiseCheck
+from training.measure.int8 import Int8Figures
 from training.measure.subgroup_errors import ADULT, GROUP_PHOTOS, SliceRates, Strangers
+from training.report.card_int8 import int8_section
 from training.report.card_photos import collections_section, kinds_section
 from training.report.markdown import counted, percent, rate_in_words, table
 
@@ -34,6 +36,7 @@ class Figures:
         groups: False matches between strangers within and across UTKFace groups, or None.
         folders: The same for photos with one folder per group, or None.
         collections: The calibration's thresholds checked on held-out people of other collections.
+        int8: The int8 graph against fp32; None for a bundle without one.
     """
 
     unseen: Mapping[str, Any]
@@ -46,6 +49,7 @@ class Figures:
     groups: Strangers | None
     folders: Strangers | None = None
     collections: Mapping[str, tuple[PromiseCheck, ...]] = field(default_factory=dict)
+    int8: Int8Figures | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -90,6 +94,7 @@ def write_card(
             ],
         ),
         *collections_section(figures.collections),
+        *int8_section(figures.int8),
         "## What answers to expect",
         _answers(calibration),
         *kinds_section(calibration),

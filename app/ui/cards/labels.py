@@ -125,7 +125,8 @@ class _Page:
             + away / self.tall
         )
         cheapest = int(np.argmin(cost.round(3)))
-        return tuple(float(edge) for edge in spots[cheapest]), float(cost[cheapest])
+        left, top, right, bottom = spots[cheapest].tolist()
+        return (left, top, right, bottom), float(cost[cheapest])
 
     def _beside(self, place: int, wide: float) -> np.ndarray:
         """Return corners of labels at the edges of a box, best first: above, below, within."""

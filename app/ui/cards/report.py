@@ -1,4 +1,4 @@
-"""Reports of a verdict, a search or sorted photos: one self-contained, printable HTML file."""
+"""Reports of a verdict, a search or a sorted heap: one HTML file each, which prints well."""
 
 from __future__ import annotations
 

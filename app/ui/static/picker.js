@@ -123,6 +123,8 @@ find("snap").onclick = () => {
   find("choose").focus();
 };
 find("stop").onclick = () => { stopCamera(); find("camera").focus(); };
+// It has no size once its tab is left.
+new ResizeObserver(() => { if (camera && !root.offsetParent) stopCamera(); }).observe(root);
 
 root.addEventListener("dragover", (event) => { event.preventDefault(); root.dataset.over = "yes"; });
 root.addEventListener("dragleave", () => { root.dataset.over = ""; });

@@ -94,8 +94,8 @@ class PairsPart:
         rows: list[dict[str, Any]] = []
         hidden = {self.stop: gr.update(visible=False), self.offered: ""}
         try:
-            sets = [read_uploads(value, self.settings) for value in (first, second)]
-            photos, pairs, note = plan(*sets, listed)
+            left, right = (read_uploads(value, self.settings) for value in (first, second))
+            photos, pairs, note = plan(left, right, listed)
             with self.jobs.work(request.session_hash) as stopping:
                 found = acting(self.service, request).verify_many(
                     list(pairs), photos.__getitem__, target_fmr=rate, cancel=stopping

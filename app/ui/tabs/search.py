@@ -19,6 +19,7 @@ from app.ui.downloads import Downloads
 from app.ui.widgets.actions import action_area, told
 from app.ui.widgets.background import SessionJobs
 from app.ui.widgets.common import QUIET, acting, at_once, at_work, explain, sample_strip, to_sight
+from app.ui.widgets.live_camera import live_camera
 from app.ui.widgets.photo_picker import photo_picker, picker_value, read_uploads
 from app.usecases.results import Search
 from model import wording
@@ -48,6 +49,7 @@ class SearchTab:
             self.button = gr.Button("Search", variant="primary", elem_id="search-run", scale=1)
             self.stop = gr.Button("Stop", visible=False, scale=0, min_width=140,
                                   elem_id="search-stop")  # fmt: skip
+        self.camera = live_camera(settings.target_fpir, elem_id="search-live")
         self.result = action_area("search-result", live(placeholder(_WAITING)), min_height=160)
         self.offered = action_area("search-offer")
         self._bind()
@@ -64,6 +66,7 @@ class SearchTab:
         self.result.act(self.act, fields, self.offered, show_progress="hidden",
                         **at_work(self.settings))  # fmt: skip
         self.stop.click(self.call_off, None, None, queue=False, **QUIET)
+        self.target.input(None, self.target, self.camera, js="(target) => `${target}`", **QUIET)
         self.photo.picked(
             inputs=None, outputs=[*outputs], cancels=answers,
             **at_once(live(placeholder(_WAITING)), gr.update(visible=False), ""),

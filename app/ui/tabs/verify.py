@@ -146,9 +146,9 @@ class VerifyTab:
     ) -> Iterator[dict[Any, Any]]:
         """Show the sample photos at once, then the result, in one call."""
         chosen = samples.pairs()[int(event.place)]
-        values = [picker_value([photo]) for photo in chosen.photos]
-        yield dict(zip((self.first, self.second), values, strict=True))
-        yield self.run_fresh(*values, rate, before, request)
+        first, second = (picker_value([photo]) for photo in chosen.photos)
+        yield {self.first: first, self.second: second}
+        yield self.run_fresh(first, second, rate, before, request)
 
     def act(
         self, value_a: str, value_b: str, rate: float, before: float, faces: Faces, crops: Any,
@@ -179,6 +179,7 @@ class VerifyTab:
         if pair is None:
             yield {self.regions: live(placeholder("Compare two photos first."))}
             return
+        crop_a, crop_b = pair
         try:
             mine = acting(self.service, request)
             with self.jobs.work(request.session_hash) as stopping:
@@ -186,11 +187,11 @@ class VerifyTab:
                     self.regions: markup.progress_bar("Starting", 0, 0),
                     self.stop: gr.update(visible=True),
                 }
-                for step in steps(partial(mine.occlusion_map, *pair, cancel=stopping)):
+                for step in steps(partial(mine.occlusion_map, crop_a, crop_b, cancel=stopping)):
                     if isinstance(step, tuple):
                         yield {self.regions: markup.progress_bar(*step)}
                     else:
-                        shown = evidence.card(*pair, step)
+                        shown = evidence.card(crop_a, crop_b, step)
         except Exception as error:
             shown = explain(error)
         yield {self.regions: live(shown), self.stop: gr.update(visible=False)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -75,5 +75,5 @@ Reason = Annotated[
     str, Field(min_length=1, max_length=500), only("a reason of 1 to 500 characters")
 ]
 
-if set(Override.__args__) != set(OVERRIDABLE):
-    raise ValueError(f"The API offers the overrides {Override.__args__}, not {OVERRIDABLE}.")
+if set(get_args(Override)) != set(OVERRIDABLE):
+    raise ValueError(f"The API offers the overrides {get_args(Override)}, not {OVERRIDABLE}.")

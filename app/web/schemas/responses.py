@@ -255,9 +255,12 @@ class ErasedAnswer(Answer):
 
 class HealthAnswer(Answer):
     status: Literal["ok"] = Field(
-        "ok", description="Always ok; otherwise there is no answer, or 503."
+        default="ok", description="Always ok; otherwise there is no answer, or 503."
     )
-    engine: str = Field(description="What runs the network: onnxruntime or torch.")
+    engine: str = Field(
+        description="What runs the network: onnxruntime or torch, or onnxruntime-int8 for 8-bit "
+        "numbers."
+    )
     device: str = Field(description="Where it runs: cpu, cuda or mps.")
     behind: int | None = Field(
         None, description="From /ready: changes of the gallery that the index lacks."

@@ -85,10 +85,9 @@ SHOWN_LABELS = """() => [...document.querySelectorAll("#search-result .fv-label"
   .map((each) => {
     const box = each.querySelector("rect").getBoundingClientRect();
     const { left, top, right, bottom } = box;
-    const size = parseFloat(getComputedStyle(each.querySelector("text")).fontSize);
-    const scale = each.getScreenCTM().a;
-    const text = each.querySelector("text").textContent;
-    return { left, top, right, bottom, letters: size * scale, text };
+    const words = each.querySelector("text");
+    const letters = parseFloat(getComputedStyle(words).fontSize) * each.getScreenCTM().a;
+    return { left, top, right, bottom, letters, text: words.textContent };
   })"""
 
 

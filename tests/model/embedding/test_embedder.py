@@ -19,7 +19,6 @@ from model.embedding import graph_cache, onnx_graph
 from model.embedding.embedder import Embedder
 from model.embedding.graph_cache import cache_dir
 from model.embedding.preprocess import Preprocessing, resized
-from model.embedding.quantise import quantise
 from model.embedding.tensors import resize
 from model.errors import EngineUnavailable
 from model.onnx_runtime import open_session
@@ -234,19 +233,3 @@ def test_the_best_device_is_the_processor_where_cuda_does_not_start(
     monkeypatch.setattr(onnx_runtime.onnxruntime, "get_available_providers", lambda: offered)
     with pytest.warns(UserWarning, match="CUDAExecutionProvider"):
         assert Embedder(foreign).device == "cpu"
-
-
-def test_the_int8_graph_of_a_bundle_runs_where_it_is_named(tmp_path: Path) -> None:
-    plain = small_bundle(tmp_path / "b")
-    with pytest.raises(EngineUnavailable):
-        Embedder(plain, engine="onnxruntime-int8", device="cpu")
-    carrying = plain.with_int8(quantise(plain.network(), plain.preprocessing, random_crops(32)))
-    assert carrying.model_id == plain.model_id
-    assert Embedder(carrying, device="cpu").engine == "onnxruntime"
-    chosen = Embedder(carrying, engine="onnxruntime-int8", device="cpu")
-    assert chosen.engine == "onnxruntime-int8"
-    crops = random_crops(8, seed=1)
-    exact = Embedder(carrying, engine="onnxruntime", device="cpu").embed(crops)
-    alike = (chosen.embed(crops) * exact).sum(axis=1)
-    assert alike.min() > 0.97
-    assert alike.max() < 0.999999

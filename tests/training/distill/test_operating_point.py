@@ -10,7 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from model.bundle import save_network
+from model.embedding.preprocess import Preprocessing
+from tests.model.helpers import lively_network
+from tests.training.distill import stores
 from training.__main__ import main
+from training.datasets.face_set import held_out
 from training.distill import operating_point as experiment
 from training.distill.loss import distillation_loss
 from training.measure.metrics import Measured
@@ -79,3 +84,28 @@ def test_difference_is_over_people_and_seeds() -> None:
 def test_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "operating_point", "--out", str(tmp_path)]) == 2
     assert "--faces" in capsys.readouterr().err
+
+
+def test_command_trains_and_compares_the_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    back = [name for name in map(str, range(5000)) if held_out(f"people/{name}")][:13]
+    faces = stores.store(tmp_path / "faces", ["a", "b", "c", "d", *back])
+    net = lively_network(dim=16, head_norm=True)
+    save_network(tmp_path / "bundle", net, Preprocessing(input_size=32), name="net", card="")
+    monkeypatch.setattr(experiment, "BATCH", 4)
+    monkeypatch.setattr(experiment, "PER_PERSON", 2)
+    for name in ("arcface", "multi_similarity", "cllr, prior 0.02"):
+        monkeypatch.delitem(experiment.LOSSES, name)
+    command = [
+        "reproduce", "operating_point", "--faces", str(faces), "--init", str(tmp_path / "bundle"),
+        "--epochs", "1", "--seeds", "2", "--out", str(tmp_path / "out"), "--cache", str(tmp_path),
+    ]  # fmt: skip
+    assert main(command) != 0
+    assert "too few" in capsys.readouterr().err
+    monkeypatch.setattr(experiment, "RATES", {"fnmr@0.1": "cllr, prior 1e-3"})
+    assert main(command) == 0
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert "8 faces of 4 people to learn from; measured on 26 faces of 13 others" in table
+    rows = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
+    assert rows == ["loss", "start", *experiment.LOSSES]
