@@ -6,6 +6,7 @@ import json
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.documents import Document
 from app.gallery_key import gallery_key
@@ -22,6 +23,11 @@ from model.errors import BundleMismatch, CalibrationError
 from model.faces.detect import Detector
 
 log = logging.getLogger(__name__)
+
+
+def how_to_calibrate(bundle: Path | str) -> str:
+    """Return the command that calibrates a bundle."""
+    return f"python -m training calibrate --bundle {bundle} --data PHOTOS"
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,8 @@ class Context:
         if calibration is None:
             raise CalibrationError(
                 f"The model {self.bundle.name!r} has no calibration, so its scores cannot be "
-                "judged. Calibrate it on photos of people it has not seen."
+                "judged. Calibrate it on photos of people it has not seen: "
+                + how_to_calibrate("BUNDLE")
             )
         return calibration
 

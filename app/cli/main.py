@@ -53,7 +53,6 @@ def _parser() -> Parser:
         prog="python -m app",
         description="Serve the page and the API (no command), or answer one question.",
         epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common],
     )
     parser.add_argument("--version", action="version", version=__version__)
@@ -135,7 +134,9 @@ def _key_name(parser: Parser) -> None:
 
 def _key_options(parser: Parser) -> None:
     _key_name(parser)
-    parser.add_argument("--scope", choices=("read", "enroll", "admin"), default="read")
+    parser.add_argument(
+        "--scope", choices=("read", "enroll", "admin"), default="read", help="what it may do"
+    )
 
 
 def _serve_options(parser: Parser) -> None:

@@ -87,7 +87,7 @@ class PageMount(Mount):
         super().__init__(path, app)
         self.gradio = app
         self.keys = state.service.keys
-        self.logins = app.tokens = state.logins
+        app.tokens = state.logins
         app.cookie_id = state.logins.id
         self._owners: OrderedDict[str, str] = OrderedDict()
         self._streams: Counter[str] = Counter()
@@ -98,9 +98,8 @@ class PageMount(Mount):
         return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Since the last request, the first key may have been created, or a key revoked.
+        # Since the last request, the first key may have been created.
         self.gradio.auth = never if self.keys.required else None
-        self.logins.drop_revoked(self.keys)
         caller: Caller = scope["caller"]
         place = scope["path"].removeprefix(self.path).rstrip("/")
         if not _is_used(scope["method"], place):

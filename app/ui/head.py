@@ -5,13 +5,12 @@ from __future__ import annotations
 import gradio as gr
 
 from app.auth import Principal
+from app.context import how_to_calibrate
 from app.service import FaceService
 from app.settings import Settings
 from app.ui.cards import markup
 from app.ui.widgets.common import QUIET, acting
 from model.errors import FaceError
-
-CALIBRATE = "python -m training calibrate --bundle {bundle} --data PHOTOS"
 
 NOBODY = Principal("", "read")
 """Placeholder until the user is known."""
@@ -44,7 +43,7 @@ class Header:
             user=user,
             scope=who.scope,
             calibrated=self.service.context.calibration is not None,
-            command=CALIBRATE.format(bundle=self.settings.bundle.name),
+            command=how_to_calibrate(self.settings.bundle if who.scope == "admin" else "BUNDLE"),
         )
 
     def show(self, request: gr.Request) -> str:

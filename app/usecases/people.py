@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,10 +130,12 @@ class PeopleService:
         self.principal.require("read")
         return review_gallery.odd_photos(self.context, person_id)
 
-    def review(self, progress: Progress | None = None) -> Review:
+    def review(
+        self, progress: Progress | None = None, cancel: threading.Event | None = None
+    ) -> Review:
         """Find possible duplicates and odd photos in the gallery, by the calibrated thresholds."""
         self.principal.require("read")
-        return review_gallery.review(self.context, progress)
+        return review_gallery.review(self.context, progress, cancel)
 
     def rename(self, person_id: str, name: str) -> Person:
         self.principal.require("enroll")

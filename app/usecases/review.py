@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -9,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from app.context import Context
-from app.usecases.progress import Progress
+from app.usecases.progress import Progress, stop_if_asked
 from index.types import Person
 from model.errors import UnknownPerson
 from model.types import Embedding, Verdict
@@ -83,10 +84,17 @@ def odd_photos(context: Context, person_id: str) -> dict[str, float]:
     return _odd(held.ids, held.vectors.astype(np.float32), _decide(context, 0.0).reject_below)
 
 
-def review(context: Context, progress: Progress | None = None) -> Review:
+def review(
+    context: Context,
+    progress: Progress | None = None,
+    cancel: threading.Event | None = None,
+) -> Review:
     """Review the whole gallery by the calibrated thresholds.
 
     Two entries may be the same person if a search for one returns the other as known.
+
+    Raises:
+        Cancelled: ``cancel`` was set.
     """
     limit = _decide(context, 0.0).reject_below
     total = context.gallery.reader.count()
@@ -94,6 +102,7 @@ def review(context: Context, progress: Progress | None = None) -> Review:
     odd: list[OddPhoto] = []
     done = 0
     for people in _chunks(context):
+        stop_if_asked(cancel, "Stopped before everyone was looked at.")
         if progress:
             progress("Looking at everyone", done, total)
         done += len(people)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from starlette.requests import cookie_parser
 
-from app.auth import KeyStore, Principal
+from app.auth import Principal
 
 MAX_LOGINS = 10_000
 """Most page logins remembered; the oldest are dropped first."""
@@ -62,15 +62,6 @@ class Logins(dict[str, str]):
 
     def user(self, headers: Mapping[str, str]) -> str | None:
         return self.get(cookie_parser(headers.get("cookie", "")).get(self.cookie, ""))
-
-    def drop_revoked(self, keys: KeyStore) -> None:
-        """Drop the logins of revoked keys; the page then asks those users to log in again."""
-        stored = keys.keys()
-        users = {key.user for key in stored}
-        # Iterate over a copy: a logout may delete an entry in another thread.
-        for token, user in list(self.items()):
-            if user not in users:
-                self.pop(token, None)
 
 
 def address_group(address: str) -> str:

@@ -35,6 +35,7 @@ def serve(settings: Settings, *, page: bool = True) -> None:
     set_up_logging()
     import uvicorn
 
+    from app.context import how_to_calibrate
     from app.service import FaceService
     from app.web.memory import bound_memory
     from app.web.protocol import CONNECTIONS_PER_ADDRESS, TimeoutProtocol
@@ -42,6 +43,12 @@ def serve(settings: Settings, *, page: bool = True) -> None:
     stop = threading.Event()
     bound_memory(stop)
     service = FaceService.open(settings)
+    if service.context.calibration is None:
+        print(
+            "This model is not calibrated: nothing can be judged yet. Measure it on photos of "
+            f"people it has not seen: {how_to_calibrate(settings.bundle)}",
+            flush=True,
+        )
     TimeoutProtocol.per_address = None if settings.behind_proxy else CONNECTIONS_PER_ADDRESS
     try:
         config = uvicorn.Config(

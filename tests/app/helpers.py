@@ -33,6 +33,13 @@ def make_bundle(folder: Path, dim: int = 64) -> Path:
     return folder
 
 
+def make_bare_bundle(folder: Path) -> Path:
+    """A model nobody has calibrated."""
+    network = EmbeddingNet(Architecture(trunk="resnet18", dim=64)).eval()
+    save_network(folder, network, Preprocessing(input_size=64), name="bare", card="# Bare\n")
+    return folder
+
+
 def made_up_calibration(bundle: Bundle, seed: int = 0) -> Calibration:
     """Strangers around 0, one person's photos around 0.8; enough pairs for a target of 1e-4."""
     random = np.random.default_rng(seed)

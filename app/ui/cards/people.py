@@ -88,10 +88,10 @@ def likeness_card(
 
 
 def review_card(
-    duplicates: Sequence[Markup], odd: Sequence[tuple[OddPhoto, bytes | None]]
+    duplicates: Sequence[Markup], odd: Sequence[tuple[OddPhoto, bytes | None]], *, may_remove: bool
 ) -> Markup:
     """Render possible duplicates, from :func:`likeness_card`, and odd photos."""
-    return markup.render("review.html", duplicates=duplicates, odd=odd)
+    return markup.render("review.html", duplicates=duplicates, odd=odd, may_remove=may_remove)
 
 
 def erased_card(name: str, erased: Erased) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -15,14 +16,16 @@ from app.ui.cards.markup import live
 from app.ui.downloads import Downloads
 from app.ui.face_images import address
 from app.ui.widgets.actions import action_area, told
+from app.ui.widgets.background import SessionJobs, steps
 from app.ui.widgets.common import QUIET, acting, explain
 from app.ui.widgets.confirmations import STEPS, name_is_taken
 from app.ui.widgets.transfer import Transfer
+from app.usecases.review import Review
 from index.types import Person
 from model.errors import FaceError, UnknownPerson
 
 STEP = 120
-"""People shown at first, and added each time the end of the list scrolls into view."""
+"""People shown at first; twice as many each time the end of the list scrolls into view."""
 
 MOST_ALIKE = 5
 """Most people suggested as possible duplicates."""
@@ -35,9 +38,15 @@ class GalleryTab:
         self, page: gr.Blocks, own: gr.Tab, service: FaceService, downloads: Downloads
     ) -> None:
         self.service = service
+        self.jobs = SessionJobs()
         with gr.Row(elem_classes="fv-controls"):
             self.query = gr.Textbox("", label="Find a name", elem_id="gallery-query", scale=3)
-            self.review = gr.Button("Find duplicates", elem_id="gallery-review", scale=1)
+            self.review = gr.Button(
+                "Find duplicates and odd photos", elem_id="gallery-review", scale=2
+            )
+            self.stop = gr.Button(
+                "Stop", visible=False, scale=0, min_width=140, elem_id="gallery-stop"
+            )
         self.notice = action_area("gallery-notice")
         self.details = action_area("gallery-details")
         self.listing = action_area("gallery-list")
@@ -56,20 +65,21 @@ class GalleryTab:
         quiet = {"show_progress": "hidden", **QUIET}
         page.load(self.arrive, None, self.outputs, **quiet)
         own.select(self.show, state, self.outputs, **quiet)
-        self.query.change(self.find, [self.query, self.person], self.outputs, **quiet)
+        self.query.change(self.find, self.query, self.outputs, **quiet)
         self.transfer.imported.then(self.show, state, self.outputs, **quiet)
         for part in (self.listing, self.details, self.notice):
             part.act(self.act, state, self.outputs, **quiet)
-        self.review.click(self.look_over, None, self.notice, show_progress_on=self.notice, **QUIET)
+        self.review.click(self.look_over, None, [self.notice, self.stop], **quiet)
+        self.stop.click(self.call_off, None, None, queue=False, **QUIET)
 
     def arrive(self, request: gr.Request) -> Answer:
         """Handle the opening of the page, perhaps by a link to a person."""
         person = request.query_params.get("person") if request.query_params else None
         return self.show("", STEP, person, request)
 
-    def find(self, words: str, person: str | None, request: gr.Request) -> Answer:
-        """Handle typing in the name filter."""
-        return self.show(words, STEP, person, request)
+    def find(self, words: str, request: gr.Request) -> Answer:
+        """Handle typing in the name filter: the list comes back, whoever was open."""
+        return self.show(words, STEP, None, request)
 
     def show(
         self, words: str, shown: int, person: str | None, request: gr.Request
@@ -134,7 +144,7 @@ class GalleryTab:
         """Handle actions that never or only sometimes need a confirmation."""
         act, notice = asked.get("act"), {self.notice: ""}
         if act == "more":
-            return notice | refreshed(shown + STEP, None)
+            return notice | refreshed(2 * shown, None)
         if act == "open":
             return notice | refreshed(shown, asked["person"])
         if act == "close":
@@ -167,23 +177,39 @@ class GalleryTab:
             for other in others
         )
 
-    def look_over(self, request: gr.Request) -> str:
-        """Find possible duplicates and odd photos in the whole gallery."""
+    def look_over(self, request: gr.Request) -> Iterator[Answer]:
+        """Find possible duplicates and odd photos in the whole gallery, with progress."""
         try:
             mine = acting(self.service, request)
-            found = mine.review()
-            pairs = [
-                cards.likeness_card(
-                    each, (mine.face_of(each.first.id), mine.face_of(each.second.id)), ask=False
-                )
-                for each in found.duplicates
-            ]
-            odd = [(each, mine.thumbnail(each.photo_id)) for each in found.odd]
-            if not pairs and not odd:
-                return live(markup.message("info", "No duplicates and no odd photos were found."))
-            return live(cards.review_card(pairs, odd))
+            with self.jobs.work(request.session_hash) as stopping:
+                yield {
+                    self.notice: markup.progress_bar("Looking at everyone", 0, 0),
+                    self.stop: gr.update(visible=True),
+                }
+                for step in steps(partial(mine.review, cancel=stopping)):
+                    if isinstance(step, tuple):
+                        yield {self.notice: markup.progress_bar(*step)}
+                    else:
+                        shown = self._reviewed(mine, step)
         except Exception as error:
-            return live(explain(error))
+            shown = explain(error)
+        yield {self.notice: live(shown), self.stop: gr.update(visible=False)}
+
+    def _reviewed(self, mine: FaceService, found: Review) -> Markup:
+        if not found.duplicates and not found.odd:
+            return markup.message("info", "No duplicates and no odd photos were found.")
+        pairs = [
+            cards.likeness_card(
+                each, (mine.face_of(each.first.id), mine.face_of(each.second.id)), ask=False
+            )
+            for each in found.duplicates
+        ]
+        odd = [(each, mine.thumbnail(each.photo_id)) for each in found.odd]
+        return cards.review_card(pairs, odd, may_remove=mine.allowed("admin"))
+
+    def call_off(self, request: gr.Request) -> None:
+        """Handle Stop."""
+        self.jobs.stop(request.session_hash)
 
 
 def _known(service: FaceService, person: str | None) -> Person | None:

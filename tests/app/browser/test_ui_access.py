@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from app.auth import KeyStore
+from tests.app import helpers
 from tests.app.browser import driving
-from tests.app.browser.driving import compare, keep, open_tab, visit, wait_until_live
+from tests.app.browser.driving import compare, keep, open_tab, shows, visit, wait_until_live
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
@@ -135,3 +136,14 @@ def test_the_page_asks_for_a_key_where_there_is_one(
         page.click("[data-logout]")
         page.locator("input[type=password]").wait_for()
         context.close()
+
+
+def test_an_uncalibrated_model_is_called_so_with_the_command(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    bundle = helpers.make_bare_bundle(tmp_path / "bare")
+    with driving.running(tmp_path / "server", bundle) as started:
+        page = driving.visit(context, started.url)
+        words = shows(page, "[role=alert]", "This model is not calibrated")
+        driving.keep(page, "uncalibrated")
+    assert f"python -m training calibrate --bundle {bundle} --data PHOTOS" in words

@@ -148,3 +148,34 @@ def test_everyone_of_a_thousand_can_be_reached(page: Page, gallery: Gallery) -> 
     act(page, "#gallery-details", "do-rename")
     shows(page, "#gallery-notice", "Now called Person 0001")
     assert len(gallery.reader.find_by_name("Person 0001")) == 2
+
+
+def test_duplicates_are_found_and_a_name_typed_leads_back_to_the_list(
+    page: Page, files: dict[str, Path], gallery: Gallery
+) -> None:
+    enroll(page, "Grace", files["hopper"])
+    enroll(page, "Admiral", files["hopper_again"])
+    act(page, "#enroll-result", "doubt")
+    page.fill("#enroll-result input[name=reason]", "twins")
+    act(page, "#enroll-result", "insist")
+    with gallery.batch():
+        for n in range(100):
+            gallery.enroll(f"Person {n}", [])
+    open_tab(page, "Gallery")
+    page.locator("#gallery-list .fv-person").first.click()
+    page.wait_for_selector("#gallery-details h2:text-is('Grace')")
+    page.fill("#gallery-query input, #gallery-query textarea", "son 9")
+    page.wait_for_selector("#gallery-list .fv-lead:has-text('11 of 102 people')")
+    assert page.locator("#gallery-details .fv-who").count() == 0
+    page.fill("#gallery-query input, #gallery-query textarea", "")
+    page.wait_for_selector("#gallery-list .fv-lead:has-text('102 people')")
+
+    page.click("#gallery-review")
+    page.wait_for_selector("#gallery-notice h2:has-text('1 possible duplicate, 0 odd photos')")
+    settle(page)
+    assert not page.is_visible("#gallery-stop")
+    keep(page, "gallery-review")
+    act(page, "#gallery-notice", "ask-merge")
+    act(page, "#gallery-details", "do-merge")
+    shows(page, "#gallery-notice", "has all 2 photos now")
+    assert gallery.reader.count() == 101

@@ -340,3 +340,27 @@ def test_what_needs_no_model_loads_none(settings: Settings) -> None:
     )
     done = process("-c", code, "keys", "list", "--data", str(settings.data))
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["serve"], ("(default: 127.0.0.1)", "(default: 7860)", "(default: the one that ships)")),
+        (["verify"], ("(default: 0.0001)", "(default: auto)")),
+        (["search"], ("(default: 0.01)", "(default: 3)")),
+        (["keys", "add"], ("(default: read)", "face-verification)")),
+    ],
+)
+def test_help_says_the_defaults(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    told: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit):
+        cli.main([*command, "--help"])
+    words = capsys.readouterr().out
+    assert [each for each in told if each not in words] == []
+    assert "None" not in words
+    assert "==SUPPRESS==" not in words

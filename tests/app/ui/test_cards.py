@@ -301,7 +301,7 @@ def test_names_notes_and_file_names_stay_text() -> None:
         people_cards.people_grid([person], {}, 1, "", False),
         people_cards.people_grid([], {}, 0, EVIL, False),
         people_cards.likeness_card(likeness, (None, None), ask=True),
-        people_cards.review_card([], [(OddPhoto(person, "1", 0.1), None)]),
+        people_cards.review_card([], [(OddPhoto(person, "1", 0.1), None)], may_remove=True),
         enrollment_cards.enrollment_card(Outcome(EVIL, [result], 1)),
         enrollment_cards.enrollment_card(Outcome(EVIL, [result], 2)),
         enrollment_cards.enrollment_card(Outcome(EVIL, [result], 1, [decision])),

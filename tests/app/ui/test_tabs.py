@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import threading
 from argparse import Namespace
 from dataclasses import replace
 from html import unescape
@@ -24,6 +25,7 @@ from app.ui.tabs.pairs import PairsPart, plan
 from app.ui.tabs.search import SearchTab
 from app.ui.tabs.verify import VerifyTab
 from app.ui.widgets.photo_picker import digest, picker_value, read_uploads
+from app.usecases.progress import Cancelled
 from app.usecases.results import Upload
 from model.errors import FaceError
 from tests.app.helpers import Photos, made_up_calibration
@@ -212,7 +214,9 @@ def test_merging_shows_both_and_how_alike_they_are_first(
     # Now one of the two photos is unlike the other.
     shown = tab.show("", 120, ids[0], REQUEST)
     assert "Unlike the others" in shown[tab.details]
-    assert "2 odd photos" in tab.look_over(REQUEST)
+    *_, found = tab.look_over(REQUEST)
+    assert "2 odd photos" in found[tab.notice]
+    assert found[tab.notice].count('data-act="ask-remove"') == 2
 
 
 def test_duplicates_in_the_gallery_are_found(
@@ -224,7 +228,18 @@ def test_duplicates_in_the_gallery_are_found(
     found = service.review()
     assert [{each.first.name, each.second.name} for each in found.duplicates] == [{"A", "B"}]
     assert found.duplicates[0].verdict.decision == "same"
-    assert "1 possible duplicate" in gallery_tab(service, tmp_path).look_over(REQUEST)
+    tab = gallery_tab(service, tmp_path)
+    begun, *_, last = tab.look_over(REQUEST)
+    assert "fv-progress" in begun[tab.notice]
+    assert "1 possible duplicate" in last[tab.notice]
+
+
+def test_a_review_can_be_stopped(service: FaceService, photos: Photos) -> None:
+    service.enroll("Grace", [Upload("a.jpg", photos.hopper)])
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        service.review(cancel=stop)
 
 
 def test_a_link_leads_to_a_person(service: FaceService, photos: Photos, tmp_path: Path) -> None:

@@ -225,16 +225,30 @@ def test_a_body_that_stands_still_or_drips_is_given_up(monkeypatch: pytest.Monke
 
 
 def test_strangers_take_no_place_of_those_with_a_key(service: FaceService) -> None:
+    """Someone who logs in slowly, and others who fill all places for that."""
     state = AppState(service)
     stranger = Caller("10.0.0.1", None)
+    scope = {"type": "http", "method": "POST", "path": "/login", "headers": [], "caller": stranger}
 
     async def main() -> None:
+        waiting = asyncio.Event()
+
+        async def receive() -> dict:
+            waiting.set()
+            await asyncio.sleep(60)
+            return {}
+
+        body = arriving.BodyMiddleware(service, state=state)
+        sending = asyncio.create_task(body(scope, receive, receive))
+        await waiting.wait()
+        assert state.login_arrivals.arriving == {stranger.counted_as: 1}
+        assert not state.arrivals.arriving
         for number in range(state.login_arrivals.places):
             state.login_arrivals.arriving[f"address {number}"] += 1
         with pytest.raises(Busy):
             state.login_arrivals.require_room()
-        assert stranger.counted_as not in state.arrivals.arriving
         state.arrivals.require_room()
+        sending.cancel()
 
     asyncio.run(main())
 

@@ -24,6 +24,7 @@ import pytest
 from app import samples
 from app.auth import KeyStore
 from app.settings import Settings
+from tests.app import helpers
 from tests.app.helpers import Photos
 from tests.paths import ROOT
 
@@ -263,3 +264,21 @@ def test_a_taken_port_is_a_sentence(address: str, tmp_path: Path, bundle_folder:
     assert done.returncode == 3
     assert port in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_start_says_that_a_model_is_not_calibrated_and_how_to_change_it(tmp_path: Path) -> None:
+    bundle = helpers.make_bare_bundle(tmp_path / "bare")
+    process = subprocess.Popen(
+        command("--data", tmp_path / "data", "--bundle", bundle, "--port", 0, "--no-page"),
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said = process.stdout.readline()
+        assert f"python -m training calibrate --bundle {bundle} --data PHOTOS" in said
+        assert "Ready at" in process.stdout.readline()
+    finally:
+        process.kill()
+        process.wait()
