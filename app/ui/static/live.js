@@ -44,7 +44,6 @@ async function start() {
     if (camera !== mine) return;
     show(true);
     find("stop").focus();
-    root.scrollIntoView({ block: "nearest" });
     while (camera === mine) await look(mine);
   } catch (error) {
     if (camera === mine) stop(error.message);
@@ -68,11 +67,13 @@ async function look(mine) {
   if (camera !== mine) return;
   if (answer.status === 429 || answer.status === 503) return rest(Number(answer.headers.get("Retry-After")) || 1);
   if (!answer.ok) throw new Error(found.error.message);
+  const first = !canvas.width;
   canvas.width = frame.width;
   canvas.height = frame.height;
   canvas.getContext("2d").drawImage(frame, 0, 0);
   boxes.innerHTML = found.boxes;
   say(found.said);
+  if (first) root.scrollIntoView({ block: "start" });
   pace.textContent = ((performance.now() - began) / 1000).toFixed(1) + " s a picture";
 }
 

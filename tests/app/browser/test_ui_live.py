@@ -29,6 +29,10 @@ navigator.mediaDevices.getUserMedia = async (...asked) => {
   window.tracks.push(...given.getTracks());
   return given;
 };"""
+IN_SIGHT = """() => {
+  const { top, bottom } = document.querySelector("#search-live canvas").getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight;
+}"""
 AT_REST = "() => window.tracks.length && window.tracks.every((each) => each.readyState === 'ended')"
 
 
@@ -66,6 +70,7 @@ def test_faces_are_named_as_they_appear_and_nothing_is_kept(
     page.click("#search-live [data-part=start]")
     for _ in range(2):
         wait_for(page, NAME)
+        assert page.evaluate(IN_SIGHT), "started, the picture is in sight"
         assert page.locator("#search-live .fv-at-desk text").all_text_contents() == [f"1 {NAME}"]
         wait_for(page, "No face in sight.")
         assert page.locator("#search-live .fv-found").count() == 0
