@@ -269,4 +269,6 @@ def test_a_login_is_short(settings: Settings) -> None:
         long = {"username": "ann", "password": "x" * 100_000}
         assert client.post("/login", data=long).status_code == 413
         assert client.post("/login", content=json.dumps(long), headers=JSON).status_code == 413
+        # Anything else of a stranger is refused before its body is read.
+        assert client.post("/gradio_api/queue/join", content=bytes(100_000)).status_code == 401
     service.close()
