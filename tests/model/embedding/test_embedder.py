@@ -129,7 +129,7 @@ def test_a_named_device_is_never_replaced(bundle: Bundle) -> None:
 
 
 def test_unknown_names_are_answered_with_the_known_ones(bundle: Bundle) -> None:
-    with pytest.raises(ValueError, match="auto, torch, onnxruntime"):
+    with pytest.raises(ValueError, match="auto, fp32, torch, onnxruntime"):
         Embedder(bundle, engine="tensorrt")
     with pytest.raises(ValueError, match="auto, cpu, cuda, mps"):
         Embedder(bundle, device="tpu")
