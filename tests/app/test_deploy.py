@@ -21,6 +21,18 @@ def test_the_image_copies_files_that_exist_and_runs_as_nobody_special() -> None:
     assert re.findall(r"^USER (.+)$", steps, re.M) == ["face"]
 
 
+def test_every_list_of_requirements_is_copied_before_pip_reads_it() -> None:
+    steps = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").split("pip install")[0]
+    copied = {
+        name for line in re.findall(r"^COPY (.+)$", steps, re.M) for name in line.split()[:-1]
+    }
+    lists = [name for name in copied if name.endswith(".txt")]
+    assert lists
+    for name in lists:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert set(re.findall(r"^-r (.+)$", text, re.M)) <= copied, name
+
+
 def test_the_app_servers_are_read_only_and_behind_the_proxy_alone() -> None:
     described = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
     servers = {name: each for name, each in described["services"].items() if "app" in name}
