@@ -15,6 +15,9 @@ from model import wording
 SCREENS = (("fv-at-desk", 1060, 560, 22.0), ("fv-on-phone", 320, 560, 17.0))
 """Where labels are read: class, largest picture shown, and a label's height, in CSS pixels."""
 
+BESIDE_ANOTHER = 480
+"""Largest width of a picture whose faces have no names, in CSS pixels: two are side by side."""
+
 
 @dataclass(frozen=True)
 class Name:
@@ -80,7 +83,8 @@ def boxed(
     areas, texts = [each.area for each in boxes], [each.texts for each in called]
     arranged = []
     for screen, wide, high, tall in SCREENS:
-        scale = min(wide / width, high / height)
+        shown = wide if names else min(wide, BESIDE_ANOTHER)
+        scale = min(shown / width, high / height)
         found = arrange(areas, texts, width, height, tall / scale)
         placed = [
             (box, label) for box, label in zip(boxes, found.labels, strict=True) if label.text

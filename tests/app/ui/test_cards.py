@@ -6,6 +6,7 @@ import dataclasses
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -219,6 +220,18 @@ def test_the_whole_name_is_told_where_the_label_is_short() -> None:
     texts = ElementTree.fromstring(drawn).findall(".//text")
     assert [each.text for each in texts] == ["1", "1"]
     assert f"1 face: {long}" in harmless(drawn).found[1][1]["aria-label"]
+
+
+def test_numbers_of_two_photos_side_by_side_are_as_large_as_names_in_one() -> None:
+    shown = Photo(Picture(np.full((600, 1200, 3), 120, np.uint8)), (detected(),))
+
+    def letters(wide: int, **names: Any) -> float:
+        text = ElementTree.fromstring(face_cards.boxed("Photo", shown, **names)).find(".//text")
+        assert text is not None
+        return float(text.attrib["font-size"]) * wide / 1200
+
+    alone = letters(1060, names={1: Name("1 Ann", ("1 Ann", "1"))})
+    assert letters(face_cards.BESIDE_ANOTHER) == pytest.approx(alone, rel=0.05)
 
 
 def test_a_doubtful_face_is_drawn_as_such_and_named() -> None:
