@@ -14,7 +14,11 @@ from tests.paths import ROOT
 from training.__main__ import main
 
 RESULTS = ROOT / "training/results"
-COLUMNS = ("cub", "cars", "lfw40", "lfw40-long")
+TABLES = (
+    (3, ("cub", "cars", "lfw40", "lfw40-long")),
+    (5, ("cub-mobilenet", "cars-mobilenet", "lfw40-mobilenet")),
+)
+"""Paragraphs of the main comparison that are tables, and the runs of their columns."""
 DATA, TRUNK = os.environ.get("LFW_DATA", ""), os.environ.get("RESNET50", "")
 
 
@@ -23,14 +27,17 @@ def runs(folder: str, loss: str) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["name"] == loss]
 
 
-def test_the_main_table_has_the_means_of_its_runs() -> None:
+@pytest.mark.parametrize(("paragraph", "columns"), TABLES)
+def test_the_main_tables_have_the_means_of_their_runs(
+    paragraph: int, columns: tuple[str, ...]
+) -> None:
     text = (RESULTS / "README.md").read_text()
-    table = text[text.index("## Main comparison") :].split("\n\n")[3]
+    table = text[text.index("## Main comparison") :].split("\n\n")[paragraph]
     losses = 0
     for line in table.splitlines()[3:]:
         name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         losses += 1
-        for folder, cell in zip(COLUMNS, cells, strict=True):
+        for folder, cell in zip(columns, cells, strict=True):
             made = runs(folder, name)
             assert len(made) == 3
             recall, d_prime = re.fullmatch(r"([\d.]+).*\(([\d.]+)\)", cell).groups()
