@@ -27,11 +27,12 @@ from model.types import Rate
 CERTAIN_ERRORS = 3.0
 """With no error in ``n`` independent trials the rate is below ``3 / n`` at 95% confidence."""
 
-
 CAUTION_ERRORS = 30.0
 """Fewest effective errors at which thresholds get a safety margin. The margin then costs at most a
 third of the target, and less with more errors."""
 
+MOST_DECADES = 100
+"""Largest ``log10`` of a likelihood ratio that a stored calibration may have, either way."""
 
 UNUSABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What a calibration of a stranger may raise: any of its fields may hold anything."""
@@ -68,8 +69,9 @@ class Rates:
         for quality in (None, *(b.low for b in parts.quality)):
             for target in TARGETS:
                 self.limits(target, target, quality)
-        for score in (parts.scores[0], parts.scores[-1]):
-            self.likelihood_ratio(score)
+        if not (np.abs(parts.likelihood.log10) <= MOST_DECADES).all():
+            raise ValueError("a likelihood ratio is beyond what any sample can show")
+        self.likelihood_ratio(parts.scores[0])
 
     def fmr_at(self, score: float, quality: float | None = None) -> Rate:
         """Share of stranger pairs that score at least this high, in the worst collection."""

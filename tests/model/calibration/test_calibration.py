@@ -267,6 +267,7 @@ def nested(levels: int) -> list:
         lambda data: data["scores"].pop(),
         lambda data: data["fit"]["fmr"]["high"].pop(),
         lambda data: data["likelihood"]["log10"].pop(),
+        lambda data: data["likelihood"]["log10"].__setitem__(-1, 400.0),
         lambda data: data.update(code_version=None),
         lambda data: data["tail"].update(rate="x"),
         lambda data: data["scores"].__setitem__(0, float("nan")),
@@ -276,8 +277,8 @@ def nested(levels: int) -> list:
         lambda data: data["histograms"].update(unknown=nested(400)),
     ],
     ids=[
-        "scores", "curve", "likelihood", "version", "tail", "nan", "nan in a curve", "summary",
-        "deep text", "deep part",
+        "scores", "curve", "likelihood", "endless likelihood", "version", "tail", "nan",
+        "nan in a curve", "summary", "deep text", "deep part",
     ],
 )  # fmt: skip
 def test_a_file_whose_parts_do_not_fit_is_refused(
